@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Sees to it that the programs which the tests run are installed: a PostgreSQL server, strace,
+# openssl and a C compiler (the race detector links with it). As root with apt-get it installs what
+# is missing; otherwise it says what to install and ends with an error. It changes nothing else.
+set -euo pipefail
+
+# found_postgres looks where the tests look: on PATH, beside pg_config, in Debian's folders.
+found_postgres() {
+	command -v initdb >/dev/null 2>&1 && return 0
+	if command -v pg_config >/dev/null 2>&1 && [ -x "$(pg_config --bindir)/initdb" ]; then
+		return 0
+	fi
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
+}
+
+found_compiler() {
+	command -v "${CC:-gcc}" >/dev/null 2>&1 || command -v cc >/dev/null 2>&1
+}
+
+packages=()
+found_postgres || packages+=(postgresql)
+command -v strace >/dev/null 2>&1 || packages+=(strace)
+command -v openssl >/dev/null 2>&1 || packages+=(openssl)
+found_compiler || packages+=(gcc libc6-dev)
+
+if [ "${#packages[@]}" -eq 0 ]; then
+	echo "setup-test: everything the tests need is installed"
+	exit 0
+fi
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+	echo "setup-test: the tests need these packages (Debian's names), please install them: ${packages[*]}" >&2
+	exit 1
+fi
+
+echo "setup-test: installing ${packages[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# The tests start servers of their own; Debian need not make and start one.
+if [[ " ${packages[*]} " == *" postgresql "* ]]; then
+	apt-get install -y -qq --no-install-recommends postgresql-common
+	sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+fi
+apt-get install -y -qq --no-install-recommends "${packages[@]}"
+
+found_postgres || { echo "setup-test: PostgreSQL was installed, but its initdb is nowhere to be found" >&2; exit 1; }
+echo "setup-test: done"
