@@ -8,6 +8,9 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
+LINT_VERSION := v2.15.0
+LINT         := $(CURDIR)/bin/check/golangci-lint-$(LINT_VERSION)
+
 # Go sources under version control or about to be; nothing under node_modules or data folders.
 GOFILES = git ls-files --cached --others --exclude-standard '*.go'
 
@@ -51,10 +54,16 @@ check-vet:
 	$(GO) vet ./...
 	$(GO) vet -C tools ./...
 
-check-lint:
-	$(GO) build -C tools -buildvcs=false -o ../bin/lint ./lint
-	bin/lint ./...
-	cd tools && ../bin/lint ./...
+check-lint: $(LINT)
+	$(LINT) run ./...
+	cd tools && $(LINT) run --config ../.golangci.yml ./...
+
+# Built from source at a pinned version, which the checksum database vouches for: a minute and a half
+# on two cores with nothing cached. Not in tools/go.mod, whose versions are Pebble's.
+$(LINT):
+	mkdir -p $(@D)
+	GOFLAGS= GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv $(@D)/golangci-lint $@
 
 check-generated:
 	@tools/check-generated.sh

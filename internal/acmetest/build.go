@@ -3,6 +3,7 @@ package acmetest
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -94,7 +95,7 @@ func sourceKey(tools string) (string, error) {
 		sum := sha256.Sum256(bytes.TrimSpace(content))
 		digest.Write(sum[:])
 	}
-	return fmt.Sprintf("%x", digest.Sum(nil)[:8]), nil
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
 // lock waits for an exclusive lock that the kernel drops when this process ends.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"sync"
@@ -70,7 +71,11 @@ func start(opts *Options) (*Server, error) {
 		if s.HTTPListener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("listen for HTTP-01: %w", err)
 		}
-		opts.HTTPPort = s.HTTPListener.Addr().(*net.TCPAddr).Port
+		address, err := netip.ParseAddrPort(s.HTTPListener.Addr().String())
+		if err != nil {
+			return nil, fmt.Errorf("address of the HTTP-01 listener: %w", err)
+		}
+		opts.HTTPPort = int(address.Port())
 	}
 	if opts.TLSPort == 0 {
 		opts.TLSPort = 1 // tcpmux, which nobody runs: validation fails at once

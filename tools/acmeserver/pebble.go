@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/letsencrypt/pebble/v2/ca"
 	"github.com/letsencrypt/pebble/v2/db"
@@ -130,7 +130,7 @@ func serveTLS(logger *log.Logger, certificate tls.Certificate, h http.Handler) (
 	if err != nil {
 		return "", fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: h, ErrorLog: logger}
+	server := &http.Server{Handler: h, ErrorLog: logger, ReadHeaderTimeout: time.Minute}
 	go func() { logger.Print(server.Serve(listener)) }()
-	return "https://127.0.0.1:" + strconv.Itoa(listener.Addr().(*net.TCPAddr).Port), nil
+	return "https://" + listener.Addr().String(), nil
 }

@@ -19,10 +19,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	if err := run(ctx, os.Args[1:], hangup, os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], hangup, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "tlsservice:", err)
 		os.Exit(1)
 	}
