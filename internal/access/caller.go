@@ -1,0 +1,79 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"strconv"
+)
+
+// Kind is the kind of credential that a Caller presented.
+type Kind int
+
+// The kinds of credentials of api.md "Authentication".
+const (
+	KindSession Kind = iota + 1 // a person's session cookie
+	KindKey                     // an API key, limited by its grants
+	KindDevice                  // a device access token
+	KindWorker                  // a worker token
+)
+
+// Grant is one permission entry of an API key.
+type Grant struct {
+	Scope   string   // obtype, for example "certificates"
+	Object  string   // obid: "*" or a decimal id
+	Actions []string // for example "read", "issue"
+}
+
+// Caller is an authenticated caller. For a key, UserID is its owner.
+type Caller struct {
+	Kind      Kind
+	UserID    int64
+	SessionID int64
+	DeviceID  int64
+	KeyID     int64
+	Grants    []Grant  // of a key
+	Roles     []string // of a person
+	AMR       []string // how the person signed in (RFC 8176 names)
+	ACR       string   // "aal1" after a password, "aal2" after a passkey
+	AuthTime  int64    // last sign-in or step-up, Unix ms
+}
+
+// All reports whether the caller may use every object of the scope with the
+// action; ids lists the objects otherwise. A person may always.
+func (c *Caller) All(scope, action string) (all bool, ids []int64) {
+	if c.Kind != KindKey {
+		return true, nil
+	}
+	for _, g := range c.Grants {
+		if g.Scope != scope || !slices.Contains(g.Actions, action) {
+			continue
+		}
+		if g.Object == "*" {
+			return true, nil
+		}
+		if id, err := strconv.ParseInt(g.Object, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return false, ids
+}
+
+// May reports whether the caller may use the object with the action.
+func (c *Caller) May(scope, action string, id int64) bool {
+	all, ids := c.All(scope, action)
+	return all || slices.Contains(ids, id)
+}
+
+type callerKey struct{}
+
+// With returns a context that carries the caller.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// From returns the caller of the request, or nil on a public route without a
+// credential.
+func From(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}

@@ -1,0 +1,137 @@
+package access
+
+import (
+	"strconv"
+	"strings"
+
+	"certharbor.dev/certharbor/internal/fault"
+)
+
+// Rule names the credentials that a route accepts. Make one with Public,
+// Optional, Session, Key, Device or Worker.
+type Rule struct {
+	public   bool
+	optional bool // public, but a session is recognised when there is one
+	session  bool
+	device   bool
+	worker   bool
+	scope    string   // scope of a key, empty: no key is taken
+	actions  []string // all of these are needed
+	object   string   // path parameter that a key's obid must match
+}
+
+// Public takes no credential and ignores one that is sent.
+func Public() Rule { return Rule{public: true} }
+
+// Optional is public, but recognises a session when a valid one is sent.
+func Optional() Rule { return Rule{public: true, optional: true} }
+
+// Session takes a person's session.
+func Session() Rule { return Rule{session: true} }
+
+// Key takes an API key alone, with the scope and all of the actions.
+func Key(scope string, actions ...string) Rule { return Rule{}.OrKey(scope, actions...) }
+
+// Device takes a device access token alone.
+func Device() Rule { return Rule{device: true} }
+
+// Worker takes a worker token alone.
+func Worker() Rule { return Rule{worker: true} }
+
+// OrKey also takes an API key with the scope and all of the actions.
+func (r Rule) OrKey(scope string, actions ...string) Rule {
+	r.scope, r.actions = scope, actions
+	return r
+}
+
+// On says which path parameter names the object that a key must be granted,
+// for example On("certificate_id"). Without it a grant for any object admits
+// the call and the service filters by Caller.All.
+func (r Rule) On(parameter string) Rule {
+	r.object = parameter
+	return r
+}
+
+// TakesNone reports whether the route needs no credential.
+func (r Rule) TakesNone() bool { return r.public }
+
+// Recognises reports whether a session is looked for although none is needed.
+func (r Rule) Recognises() bool { return r.optional }
+
+// TakesSession, TakesKey, TakesDevice and TakesWorker report what is accepted.
+func (r Rule) TakesSession() bool { return r.session }
+
+// TakesKey reports whether an API key is accepted.
+func (r Rule) TakesKey() bool { return r.scope != "" }
+
+// TakesDevice reports whether a device access token is accepted.
+func (r Rule) TakesDevice() bool { return r.device }
+
+// TakesWorker reports whether a worker token is accepted.
+func (r Rule) TakesWorker() bool { return r.worker }
+
+// Object is the path parameter set with On.
+func (r Rule) Object() string { return r.object }
+
+// Admit decides about an authenticated caller. object is the value of the path
+// parameter named by On. A key without the right gets 403/5022; a key limited
+// to other objects gets the answer for an object that does not exist
+// (decisions.md section 3).
+func (r Rule) Admit(c *Caller, object string) error {
+	if c.Kind != KindKey {
+		return nil
+	}
+	if r.scope == "" {
+		return fault.Forbidden("This endpoint does not take API keys; sign in with a session.")
+	}
+	granted := true
+	for _, action := range r.actions {
+		all, ids := c.All(r.scope, action)
+		if !all && len(ids) == 0 {
+			return fault.Forbidden("The API key lacks the required permissions: " + r.scope + " " + action + ".")
+		}
+		if r.object != "" && !all {
+			id, err := strconv.ParseInt(object, 10, 64)
+			granted = granted && err == nil && c.May(r.scope, action, id)
+		}
+	}
+	if !granted {
+		return fault.NotFound(Noun(r.object))
+	}
+	return nil
+}
+
+// Noun turns the name of a path parameter into the noun of its answers:
+// "acme_account_id" is an "acme account".
+func Noun(parameter string) string {
+	noun := strings.TrimSuffix(parameter, "_id")
+	return strings.ReplaceAll(noun, "_", " ")
+}
+
+// String describes the rule for the golden list of routes.
+func (r Rule) String() string {
+	var parts []string
+	if r.public {
+		parts = append(parts, "public")
+	}
+	if r.optional {
+		parts = append(parts, "session?")
+	}
+	if r.session {
+		parts = append(parts, "session")
+	}
+	if r.device {
+		parts = append(parts, "device")
+	}
+	if r.worker {
+		parts = append(parts, "worker")
+	}
+	if r.scope != "" {
+		key := "key " + r.scope + ":" + strings.Join(r.actions, "+")
+		if r.object != "" {
+			key += " on " + r.object
+		}
+		parts = append(parts, key)
+	}
+	return strings.Join(parts, " | ")
+}

@@ -1,0 +1,107 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Querier is what store functions and sqlc's code run on: a Tx, or the Reader.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Tx is an open transaction. It implements Querier.
+type Tx struct {
+	*sql.Tx
+	db    *DB
+	conn  *sql.Conn
+	after []func()
+}
+
+// Dialect returns the engine of the transaction.
+func (tx *Tx) Dialect() Dialect { return tx.db.dialect }
+
+// AfterCommit runs f once the transaction is committed. It is a hint: it is
+// lost when the process dies in between or the commit is not confirmed.
+func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
+
+// Pgx gives the job engine the PostgreSQL connection of the transaction.
+func (tx *Tx) Pgx(f func(*pgx.Conn) error) error {
+	return tx.conn.Raw(func(driverConn any) error {
+		return f(driverConn.(*stdlib.Conn).Conn())
+	})
+}
+
+// maxAttempts bounds how often a transaction that lost a race is repeated.
+const maxAttempts = 5
+
+// InTx runs f in one transaction, which is committed when f returns nil and
+// rolled back otherwise. f may run several times: PostgreSQL asks for a repeat
+// when transactions collide. The error of f is returned as it is.
+func (db *DB) InTx(ctx context.Context, f func(tx *Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := db.once(ctx, f)
+		if Is(err, errRetry) && attempt < maxAttempts {
+			continue
+		}
+		if db.dialect == SQLite && Is(err, ErrBroken) {
+			db.markBroken(err)
+		}
+		return err
+	}
+}
+
+func (db *DB) once(ctx context.Context, f func(tx *Tx) error) (err error) {
+	if db.broken.Load() {
+		return ErrBroken
+	}
+	conn, err := db.write.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("get a database connection: %w", err)
+	}
+	defer conn.Close()
+	raw, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	tx := &Tx{Tx: raw, db: db, conn: conn}
+	defer func() {
+		if p := recover(); p != nil {
+			_ = raw.Rollback()
+			panic(p)
+		}
+	}()
+	if err := f(tx); err != nil {
+		if rollback := raw.Rollback(); rollback != nil && !errors.Is(rollback, sql.ErrTxDone) {
+			return errors.Join(err, fmt.Errorf("roll back: %w", rollback))
+		}
+		return err
+	}
+	if err := raw.Commit(); err != nil {
+		return commitError(err)
+	}
+	if db.commitFault != nil && db.commitFault() {
+		return fmt.Errorf("commit: %w", ErrUncertain)
+	}
+	for _, hint := range tx.after {
+		hint()
+	}
+	return nil
+}
+
+// commitError says that the outcome is unknown when the connection went away
+// while the commit was under way.
+func commitError(err error) error {
+	if classOf(err) == nil && !errors.Is(err, sql.ErrTxDone) {
+		return fmt.Errorf("commit: %w: %w", ErrUncertain, err)
+	}
+	return fmt.Errorf("commit: %w", err)
+}

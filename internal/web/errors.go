@@ -1,0 +1,184 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// statusOf maps every code to its HTTP status (decisions.md section 1).
+func statusOf(code fault.Code) int {
+	switch code {
+	case fault.CodeInvalid:
+		return http.StatusBadRequest
+	case fault.CodeNotFound:
+		return http.StatusNotFound
+	case fault.CodeNotImplemented:
+		return http.StatusNotImplemented
+	case fault.CodeRateLimited:
+		return http.StatusTooManyRequests
+	case fault.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	case fault.CodeInternal:
+		return http.StatusInternalServerError
+	case fault.CodeUnauthorized, fault.CodeRefreshRotated:
+		return http.StatusUnauthorized
+	case fault.CodeForbidden, fault.CodeExportForbidden, fault.CodeStepUpRequired:
+		return http.StatusForbidden
+	case fault.CodeConflict, fault.CodeWrapPending, fault.CodeNotIssued, fault.CodeCursorExpired:
+		return http.StatusConflict
+	}
+	return 0
+}
+
+// answer is a failure on its way to the caller.
+type answer struct {
+	status int
+	fault  *fault.Error
+}
+
+// Error implements error.
+func (a *answer) Error() string { return a.fault.Error() }
+
+// GetStatus implements huma.StatusError.
+func (a *answer) GetStatus() int { return a.status }
+
+// GetHeaders implements huma.HeadersError.
+func (a *answer) GetHeaders() http.Header {
+	h := http.Header{}
+	if a.fault.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(seconds(a.fault.RetryAfter), 10))
+	}
+	if a.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="certharbor"`)
+	}
+	return h
+}
+
+// MarshalJSON writes the error envelope.
+func (a *answer) MarshalJSON() ([]byte, error) {
+	type body struct {
+		Code   fault.Code     `json:"code"`
+		What   string         `json:"what"`
+		Key    string         `json:"key,omitempty"`
+		Params map[string]any `json:"params,omitempty"`
+	}
+	b := body{Code: a.fault.Code, What: a.fault.What, Key: a.fault.Key, Params: a.fault.Params}
+	if a.fault.RetryAfter > 0 {
+		b.Params = map[string]any{"retry_after": seconds(a.fault.RetryAfter)}
+	}
+	return json.Marshal(struct {
+		Error body `json:"error"`
+	}{b})
+}
+
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+
+// toAnswer turns any error into an answer and keeps the cause for the log.
+func toAnswer(ctx context.Context, err error) *answer {
+	if a, ok := errors.AsType[*answer](err); ok {
+		return a
+	}
+	f := fault.As(err)
+	if f == nil {
+		f = classify(err)
+	}
+	if s := stateFrom(ctx); s != nil && (f.Err != nil || f.Code == fault.CodeInternal) {
+		s.cause = err
+	}
+	return &answer{status: statusOf(f.Code), fault: f}
+}
+
+// classify names what is nobody's fault in the request.
+func classify(err error) *fault.Error {
+	switch {
+	case errors.Is(err, sqldb.ErrFull):
+		return fault.Unavailable(time.Minute, "The server's disk is full; nothing was changed. Free space on it and try again.", err)
+	case errors.Is(err, sqldb.ErrBroken):
+		return fault.Unavailable(time.Minute, "The server's disk failed; nothing further is accepted until it is restarted.", err)
+	case errors.Is(err, sqldb.ErrUncertain):
+		return fault.Unavailable(time.Second, "The database did not confirm in time; look before you try again.", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fault.Unavailable(time.Second, "The request was not finished in time; try again.", err)
+	}
+	return &fault.Error{Code: fault.CodeInternal, What: "Something went wrong on the server; the log has the cause under this request id.", Err: err}
+}
+
+// fail writes the answer for err unless something was written before.
+func (m *Mux) fail(w http.ResponseWriter, r *http.Request, err error) {
+	a := toAnswer(r.Context(), err)
+	if s := stateFrom(r.Context()); s != nil && s.w.wrote {
+		s.cause = err
+		return
+	}
+	for name, values := range a.GetHeaders() {
+		w.Header()[name] = values
+	}
+	body, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Del("Content-Disposition")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// validation is huma's error hook: it sees messages and places of what did not
+// validate, never the rejected value (which may be a password).
+func validation(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+	if status == http.StatusRequestEntityTooLarge {
+		return &answer{status: status, fault: fault.Invalid("body", "is larger than 1 MiB")}
+	}
+	if status >= http.StatusInternalServerError {
+		for _, err := range errs {
+			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge != nil {
+				return &answer{status: http.StatusRequestEntityTooLarge, fault: fault.Invalid("body", "is larger than 1 MiB")}
+			}
+		}
+		if message == "cannot read request body" {
+			return toAnswer(ctx.Context(), fault.Invalid("body", "could not be read to its end"))
+		}
+		return toAnswer(ctx.Context(), errors.Join(append(errs, errors.New(message))...))
+	}
+	if status == http.StatusRequestTimeout {
+		return toAnswer(ctx.Context(), fault.Invalid("body", "did not arrive in time"))
+	}
+	var sentences []string
+	for _, err := range errs {
+		detailer, ok := err.(huma.ErrorDetailer)
+		if !ok {
+			continue
+		}
+		detail := detailer.ErrorDetail()
+		if parameter, found := strings.CutPrefix(detail.Location, "path."); found && strings.HasSuffix(parameter, "_id") {
+			return toAnswer(ctx.Context(), fault.NotFound(access.Noun(parameter)))
+		}
+		if len(sentences) < 3 {
+			sentences = append(sentences, sentence(detail))
+		}
+	}
+	if len(sentences) == 0 {
+		sentences = append(sentences, "body: "+message)
+	}
+	return toAnswer(ctx.Context(), fault.Invalid("", "%s", strings.Join(sentences, "; ")))
+}
+
+func sentence(d *huma.ErrorDetail) string {
+	place := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+	if place == "" {
+		return d.Message
+	}
+	return place + ": " + d.Message
+}

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
+
+	"certharbor.dev/certharbor/internal/access"
+)
+
+// MaxBody is the largest JSON body in bytes (decisions.md section 1).
+const MaxBody = 1 << 20
+
+// Authenticator turns the credentials of a request into callers. Each method
+// returns a fault (5018) when the credential is missing or wrong.
+type Authenticator struct {
+	// Session reads the session cookie; a nil caller without error means that
+	// the request carries none.
+	Session func(r *http.Request) (*access.Caller, error)
+	// Key takes the bearer token that starts with "ak_".
+	Key func(ctx context.Context, token string) (*access.Caller, error)
+	// Device takes the bearer token of a device.
+	Device func(ctx context.Context, token string) (*access.Caller, error)
+	// Worker takes the bearer token of a worker, which may be empty.
+	Worker func(r *http.Request, token string) (*access.Caller, error)
+}
+
+// Options are what a Mux needs. Log and Auth are required.
+type Options struct {
+	Log     *slog.Logger
+	Auth    Authenticator
+	Version string           // for the OpenAPI document
+	HTTPS   bool             // the public address is https: adds HSTS
+	Now     func() time.Time // for the request log; nil: time.Now
+}
+
+// Mux routes requests to the handlers that the areas mount.
+type Mux struct {
+	router  *chi.Mux
+	api     huma.API
+	log     *slog.Logger
+	auth    Authenticator
+	now     func() time.Time
+	routes  []RouteInfo
+	handler http.Handler
+	https   bool
+	ids     requestIDs
+}
+
+// RouteInfo is one line of the golden list of routes.
+type RouteInfo struct {
+	Method string
+	Path   string
+	Rule   access.Rule
+	Raw    bool
+}
+
+// New returns a Mux without routes.
+func New(o Options) *Mux {
+	m := &Mux{router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs()}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.api = newAPI(m, o.Version)
+	m.router.NotFound(m.unknownPath)
+	m.router.MethodNotAllowed(m.wrongMethod)
+	m.handler = m.chain(m.router)
+	return m
+}
+
+// ServeHTTP implements http.Handler.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// Routes lists what has been mounted, in the order of mounting.
+func (m *Mux) Routes() []RouteInfo { return m.routes }
+
+// OpenAPI returns the OpenAPI 3.1 document of the mounted routes as JSON.
+func (m *Mux) OpenAPI() ([]byte, error) { return m.api.OpenAPI().MarshalJSON() }
+
+// Raw mounts a handler that writes its answer itself: downloads, streams,
+// WebSockets. An error that it returns before it wrote anything becomes the
+// usual error answer. maxBody limits the request body in bytes.
+func Raw(m *Mux, line string, rule access.Rule, maxBody int64, h func(w http.ResponseWriter, r *http.Request) error) {
+	method, path := splitLine(line)
+	m.routes = append(m.routes, RouteInfo{Method: method, Path: path, Rule: rule, Raw: true})
+	m.router.Method(method, path, m.guard(rule, maxBody, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			m.fail(w, r, err)
+		}
+	})))
+}
+
+func splitLine(line string) (method, path string) {
+	method, path, ok := strings.Cut(line, " ")
+	if !ok {
+		panic("web: a route line is a method and a path: " + line)
+	}
+	return method, path
+}

@@ -1,0 +1,165 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/swaggest/swgui/v5emb"
+
+	"certharbor.dev/certharbor/internal/access"
+)
+
+// hookOnce sets huma's process-wide error hook, the only way to keep huma from
+// answering in its own shape.
+var hookOnce sync.Once
+
+func newAPI(m *Mux, version string) huma.API {
+	hookOnce.Do(func() { huma.NewErrorWithContext = validation })
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "CertHarbor", Version: version,
+				Description: "Certificates, the devices that use them, and the work between. Every path under /apiv1/users/{user_id}/ is also served under /apiv1/me/.",
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"session": {Type: "apiKey", In: "cookie", Name: "session"},
+					"apikey":  {Type: "http", Scheme: "bearer", Description: "An API key, ak_…"},
+					"device":  {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
+					"worker":  {Type: "http", Scheme: "bearer", Description: "A worker token."},
+				},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: unmarshal}, "json": {Marshal: marshal, Unmarshal: unmarshal}},
+		DefaultFormat: "application/json",
+	}
+	return huma.NewAPI(config, &adapter{m})
+}
+
+// adapter mounts huma's operations on the Mux, each behind its guard.
+type adapter struct{ m *Mux }
+
+// Handle implements huma.Adapter.
+func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
+	rule, ok := op.Metadata["rule"].(access.Rule)
+	if !ok {
+		panic("web: a route without a rule: " + op.Path)
+	}
+	op.Metadata = nil
+	a.m.router.Method(op.Method, op.Path, a.m.guard(rule, MaxBody, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler(humachi.NewContext(op, r, w))
+	})))
+}
+
+// ServeHTTP implements huma.Adapter.
+func (a *adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.m.ServeHTTP(w, r) }
+
+func security(rule access.Rule) []map[string][]string {
+	var s []map[string][]string
+	for name, taken := range map[string]bool{"session": rule.TakesSession(), "apikey": rule.TakesKey(), "device": rule.TakesDevice(), "worker": rule.TakesWorker()} {
+		if taken {
+			s = append(s, map[string][]string{name: {}})
+		}
+	}
+	if len(s) > 1 { // a map has no order, the document must
+		s = []map[string][]string{{"session": {}}, {"apikey": {}}}
+	}
+	return s
+}
+
+// MountDocs serves the OpenAPI document at /openapi.json and a page that shows
+// it at /docs. Call it after every area has mounted.
+func (m *Mux) MountDocs() error {
+	document, err := m.OpenAPI()
+	if err != nil {
+		return fmt.Errorf("render the OpenAPI document: %w", err)
+	}
+	Raw(m, "GET /openapi.json", access.Public(), 0, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := w.Write(document)
+		return err
+	})
+	page := v5emb.New("CertHarbor API", "/openapi.json", "/docs/")
+	serve := func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
+		page.ServeHTTP(w, r)
+		return nil
+	}
+	Raw(m, "GET /docs", access.Public(), 0, serve)
+	Raw(m, "GET /docs/*", access.Public(), 0, serve)
+	return nil
+}
+
+func marshal(w io.Writer, v any) error {
+	var buf bytes.Buffer // whole before the first byte is sent
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	_, err := w.Write(buf.Bytes())
+	return err
+}
+
+var (
+	errSyntax = errors.New("is not valid JSON; send one JSON value with Content-Type application/json")
+	errNUL    = errors.New("holds a NUL character in a string, which is not accepted")
+	errDepth  = errors.New("is nested more than 64 levels deep")
+)
+
+// unmarshal decodes a body. huma calls it twice: into any for the validation,
+// where what no column can hold is refused, then into the input type.
+func unmarshal(data []byte, v any) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%s: does not take a JSON %s", strings.TrimPrefix(typeErr.Field, "body."), strings.Fields(typeErr.Value)[0])
+		}
+		if _, ok := v.(*any); !ok {
+			return err // a rule of an input type's own UnmarshalJSON
+		}
+		return errSyntax
+	}
+	if tree, ok := v.(*any); ok {
+		return inspect(*tree, 0)
+	}
+	return nil
+}
+
+// inspect refuses NUL, which PostgreSQL's text cannot hold, and deep nesting.
+func inspect(v any, depth int) error {
+	if depth > 64 {
+		return errDepth
+	}
+	switch v := v.(type) {
+	case string:
+		if strings.IndexByte(v, 0) >= 0 {
+			return errNUL
+		}
+	case []any:
+		for _, item := range v {
+			if err := inspect(item, depth+1); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, item := range v {
+			if strings.IndexByte(name, 0) >= 0 {
+				return errNUL
+			}
+			if err := inspect(item, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
