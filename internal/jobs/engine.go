@@ -55,7 +55,7 @@ func New(ctx context.Context, db *sqldb.DB, r *Registry, log *slog.Logger) (*Eng
 	config := &river.Config{
 		Workers: r.workers, Queues: r.queues, PeriodicJobs: r.periodic,
 		JobTimeout: DefaultTimeout, RescueStuckJobsAfter: rescueAfter,
-		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: time.Second,
+		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 500 * time.Millisecond,
 		CompletedJobRetentionPeriod: time.Hour, DiscardedJobRetentionPeriod: 7 * 24 * time.Hour,
 		Logger: log,
 	}

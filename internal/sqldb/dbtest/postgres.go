@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 var (
 	serverFolder = sync.OnceValues(startServer)
 	databases    atomic.Int64
+	lifeline     io.WriteCloser // the server's input; held so that it is not collected
 )
 
 // PostgresConfig makes a migrated PostgreSQL database on the private server.
@@ -90,7 +92,7 @@ func startServer() (string, error) {
 	server := exec.Command("/bin/sh", "-c", script, "sh", bin, folder)
 	server.Dir = folder
 	server.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setpgid: true}
-	if _, err := server.StdinPipe(); err != nil {
+	if lifeline, err = server.StdinPipe(); err != nil {
 		return "", err
 	}
 	if err := server.Start(); err != nil {
