@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the programs which the tests run are installed: a PostgreSQL server, strace,
 # openssl and a C compiler (the race detector links with it). As root with apt-get it installs what
-# is missing; otherwise it says what to install and ends with an error. It changes nothing else.
+# is missing; otherwise it says what to install and ends with an error.
 set -euo pipefail
 
 # found_postgres looks where the tests look: on PATH, beside pg_config, in Debian's folders.
@@ -36,11 +36,6 @@ fi
 echo "setup-test: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-# The tests start servers of their own; Debian need not make and start one.
-if [[ " ${packages[*]} " == *" postgresql "* ]]; then
-	apt-get install -y -qq --no-install-recommends postgresql-common
-	sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
-fi
 apt-get install -y -qq --no-install-recommends "${packages[@]}"
 
 found_postgres || { echo "setup-test: PostgreSQL was installed, but its initdb is nowhere to be found" >&2; exit 1; }
