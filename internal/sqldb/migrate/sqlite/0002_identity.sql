@@ -1,0 +1,36 @@
+-- +goose Up
+CREATE TABLE users (
+    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    email                TEXT   NOT NULL UNIQUE, -- lower case
+    name                 TEXT   NOT NULL,        -- '': none
+    country_of_residence TEXT   NOT NULL,        -- ISO 3166 two letters, '': not told
+    password             TEXT   NOT NULL,        -- PHC string of argon2id, '': no password
+    status               TEXT   NOT NULL,        -- INACTIVE, ACTIVE, DISABLED
+    roles                TEXT   NOT NULL,        -- JSON array of strings
+    created_at           INTEGER NOT NULL,        -- Unix ms
+    updated_at           INTEGER NOT NULL         -- Unix ms
+);
+CREATE UNIQUE INDEX users_name ON users (lower(name)) WHERE name <> '';
+
+CREATE TABLE sessions (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id    INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    token_hash BLOB  NOT NULL UNIQUE, -- SHA-256 of the cookie's value
+    amr        TEXT   NOT NULL,        -- JSON array of RFC 8176 names
+    acr        TEXT   NOT NULL,        -- aal1, aal2
+    auth_time  INTEGER NOT NULL,        -- last sign-in or step-up, Unix ms
+    ip         TEXT   NOT NULL,
+    user_agent TEXT   NOT NULL,
+    created_at INTEGER NOT NULL,        -- Unix ms
+    seen_at    INTEGER NOT NULL,        -- last time expires_at was moved, Unix ms
+    expires_at INTEGER NOT NULL         -- Unix ms
+);
+CREATE INDEX sessions_user ON sessions (user_id, id);
+CREATE INDEX sessions_expiry ON sessions (expires_at);
+
+CREATE TABLE rate_limits (
+    bucket  TEXT   NOT NULL PRIMARY KEY, -- what is counted, for example "login.address 192.0.2.1"
+    hits    INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL              -- when the window ends, Unix ms
+);
+CREATE INDEX rate_limits_end ON rate_limits (ends_at);
