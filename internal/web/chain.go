@@ -31,7 +31,7 @@ func (m *Mux) chain(next http.Handler) http.Handler {
 	protected := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := m.now()
-		s := &state{id: m.ids.next(), w: &writer{ResponseWriter: w, status: http.StatusOK}}
+		s := &state{id: m.ids.next(), w: &writer{ResponseWriter: w, status: http.StatusOK}, request: r}
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, s))
 		header := w.Header()
 		header["X-Request-Id"] = []string{s.id}

@@ -13,11 +13,12 @@ import (
 
 // state is what the chain knows of one request.
 type state struct {
-	id     string
-	w      *writer
-	me     bool // the path came as /apiv1/me/…
-	caller *access.Caller
-	cause  error // for the log
+	id      string
+	w       *writer
+	request *http.Request // as it arrived, for ClientIP and its kin
+	me      bool          // the path came as /apiv1/me/…
+	caller  *access.Caller
+	cause   error // for the log
 }
 
 type stateKey struct{}
