@@ -1,0 +1,123 @@
+package acme
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/mholt/acmez/v3/acme"
+)
+
+// directoryLife is how long a directory is used before it is fetched again.
+const directoryLife = time.Hour
+
+// Meta is what a directory says about its CA.
+type Meta struct {
+	// TermsOfService is the URL of the terms, "" when there are none.
+	TermsOfService string
+	// ExternalAccountRequired says that registering needs an EAB.
+	ExternalAccountRequired bool
+	// Profiles maps the names of certificate profiles to descriptions.
+	Profiles map[string]string
+	// RenewalInfo says that the CA suggests when to renew (RFC 9773).
+	RenewalInfo bool
+}
+
+// loaded is a directory in use.
+type loaded struct {
+	protocol    *acme.Client
+	fetched     time.Time
+	meta        Meta
+	renewalInfo *url.URL
+}
+
+// Meta fetches what the directory says about the CA, or gives it from memory
+// when it is younger than an hour.
+func (c *Client) Meta(ctx context.Context) (Meta, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.stepTime)
+	defer cancel()
+	dir, err := c.directory(ctx)
+	if err != nil {
+		return Meta{}, err
+	}
+	return dir.meta, nil
+}
+
+func (c *Client) directory(ctx context.Context) (*loaded, error) {
+	select {
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
+	case <-ctx.Done():
+		return nil, failure(opDirectory, fmt.Errorf("wait for directory: %w", ctx.Err()))
+	}
+	if c.loaded != nil && c.now().Sub(c.loaded.fetched) < directoryLife {
+		return c.loaded, nil
+	}
+	fresh, err := c.fetchDirectory(ctx)
+	if err != nil {
+		if c.loaded != nil && AsProblem(err).Class == Retry {
+			return c.loaded, nil // a directory hardly ever changes; the step itself will say if the CA is away
+		}
+		return nil, err
+	}
+	c.loaded = fresh
+	return fresh, nil
+}
+
+func (c *Client) fetchDirectory(ctx context.Context) (*loaded, error) {
+	target, err := checkURL(c.url)
+	if err != nil {
+		return nil, failure(opDirectory, err)
+	}
+	_, body, err := c.get(ctx, opDirectory, target)
+	if err != nil {
+		return nil, err
+	}
+	var dir acme.Directory
+	if err := json.Unmarshal(body, &dir); err != nil {
+		return nil, unreadable(opDirectory, err)
+	}
+	if dir.NewNonce == "" || dir.NewAccount == "" || dir.NewOrder == "" {
+		return nil, bad(opDirectory, Retry, ErrBadAnswer, "the answer is not an ACME directory (RFC 8555 section 7.1.1)")
+	}
+	if err := checkURLs(opDirectory, dir.NewNonce, dir.NewAccount, dir.NewOrder, dir.RevokeCert, dir.KeyChange, dir.RenewalInfo); err != nil {
+		return nil, err
+	}
+	return c.use(dir)
+}
+
+// use prepares the protocol library for a checked directory.
+func (c *Client) use(dir acme.Directory) (*loaded, error) {
+	out := &loaded{fetched: c.now(), meta: Meta{RenewalInfo: dir.RenewalInfo != ""}}
+	if dir.RenewalInfo != "" {
+		out.renewalInfo, _ = url.Parse(dir.RenewalInfo) // checked before
+	}
+	if dir.Meta != nil {
+		out.meta.TermsOfService = clean(dir.Meta.TermsOfService, maxURL)
+		out.meta.ExternalAccountRequired = dir.Meta.ExternalAccountRequired
+		out.meta.Profiles = dir.Meta.Profiles
+		dir.Meta = &acme.DirectoryMeta{Profiles: dir.Meta.Profiles}
+	}
+	// Renewal information would be fetched, with pauses, inside the download of
+	// a certificate; here it is a step of its own.
+	dir.RenewalInfo, dir.NewAuthz = "", ""
+	content, err := json.Marshal(dir)
+	if err != nil {
+		return nil, unreadable(opDirectory, err)
+	}
+	// The library caches directories by URL for the whole process. A name made
+	// of the content lets it never mix two authorities or two versions.
+	sum := sha256.Sum256(content)
+	out.protocol = &acme.Client{
+		Directory:   "https://" + directoryHost + "/" + hex.EncodeToString(sum[:]),
+		HTTPClient:  &http.Client{Transport: &gate{client: c, directory: content, nonceURL: dir.NewNonce}},
+		UserAgent:   c.userAgent,
+		PollTimeout: -1, // FinalizeOrder then gives the order without polling it
+	}
+	return out, nil
+}
