@@ -91,9 +91,9 @@ func (d *demo) dataFolder() string { return filepath.Join(d.folder, "data") }
 // startServer starts certharbor serve and waits until it is healthy.
 func (d *demo) startServer(ctx context.Context) (string, error) {
 	cmd := exec.Command(filepath.Join(d.bin, "certharbor"), "serve",
-		"--listen", d.listen, "--data", d.dataFolder(), "--webhook-allow-cidrs", "127.0.0.0/8")
-	// The ACME server is on loopback too, where only an operator may let CertHarbor call.
-	cmd.Env = append(os.Environ(), "CERTHARBOR_ACME_ALLOW_CIDRS=127.0.0.0/8")
+		"--listen", d.listen, "--data", d.dataFolder(), "--webhook-allow-cidrs", "127.0.0.0/8",
+		// The ACME server is on loopback too, where only an operator may let CertHarbor call.
+		"--acme-allow-cidrs", "127.0.0.0/8", "--log-format", "text")
 	server, err := d.children.start("certharbor", cmd)
 	if err != nil {
 		return "", err
