@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mholt/acmez/v3/acme"
@@ -147,17 +146,30 @@ func (a Account) HTTP01(authorization Authorization) (HTTP01, error) {
 // Accept tells the CA that the challenge can be checked (RFC 8555 section
 // 7.5.1). Accepting one that was checked already is no error.
 func (c *Client) Accept(ctx context.Context, account Account, challenge HTTP01) error {
-	_, err := c.do(ctx, opChallenge, func(ctx context.Context, protocol *acme.Client) error {
-		_, err := protocol.InitiateChallenge(ctx, account.wire(), acme.Challenge{URL: challenge.ChallengeURL})
+	var got acme.Challenge
+	_, err := c.do(ctx, opChallenge, func(ctx context.Context, protocol *acme.Client) (err error) {
+		got, err = protocol.InitiateChallenge(ctx, account.wire(), acme.Challenge{URL: challenge.ChallengeURL})
 		return err
 	})
-	if p := AsProblem(err); p == nil || p.Class != Permanent || p.Status == 0 || strings.TrimPrefix(p.Type, urn) == "unauthorized" {
-		return err
-	}
-	// CAs refuse a challenge of an authorization that is no longer pending.
-	now, lookErr := c.Authorization(ctx, account, challenge.AuthorizationURL)
-	if lookErr == nil && now.Status != StatusPending {
+	if err == nil {
+		if got.Status == "" {
+			return bad(opChallenge, Retry, ErrBadAnswer, "the CA gave a challenge without a status")
+		}
 		return nil
 	}
-	return err
+	if p := AsProblem(err); p.Class != Permanent || p.Status == 0 {
+		return err
+	}
+	// CAs refuse a challenge that is no longer pending.
+	now, lookErr := c.Authorization(ctx, account, challenge.AuthorizationURL)
+	if lookErr != nil {
+		return err
+	}
+	open := slices.ContainsFunc(now.Challenges, func(one Challenge) bool {
+		return one.URL == challenge.ChallengeURL && one.Status == StatusPending
+	})
+	if now.Status == StatusPending && open {
+		return err
+	}
+	return nil
 }

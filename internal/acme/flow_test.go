@@ -81,9 +81,20 @@ func (f *flow) register(ctx context.Context) error {
 	return err
 }
 
-func (f *flow) placeOrder(ctx context.Context) (err error) {
-	f.order, err = f.client.NewOrder(ctx, f.account, acme.OrderRequest{Names: f.names})
+// saw keeps the last good view of the order, as a row would.
+func (f *flow) saw(order acme.Order, err error) error {
+	if err == nil {
+		f.order = order
+	}
 	return err
+}
+
+func (f *flow) placeOrder(ctx context.Context) error {
+	return f.saw(f.client.NewOrder(ctx, f.account, acme.OrderRequest{Names: f.names}))
+}
+
+func (f *flow) look(ctx context.Context) error {
+	return f.saw(f.client.Order(ctx, f.account, f.order.URL))
 }
 
 func (f *flow) authorize(ctx context.Context) error {
@@ -113,8 +124,7 @@ func (f *flow) authorize(ctx context.Context) error {
 // await looks at the order until it has one of the states or failed.
 func (f *flow) await(ctx context.Context, states ...string) error {
 	return acme.Waiter{}.Wait(ctx, f.order.RetryAfter, func(ctx context.Context) (bool, time.Duration, error) {
-		var err error
-		if f.order, err = f.client.Order(ctx, f.account, f.order.URL); err != nil {
+		if err := f.look(ctx); err != nil {
 			return false, 0, err
 		}
 		if f.order.Status == acme.StatusInvalid {
@@ -132,9 +142,8 @@ func (f *flow) await(ctx context.Context, states ...string) error {
 	})
 }
 
-func (f *flow) finalize(ctx context.Context) (err error) {
-	f.order, err = f.client.Finalize(ctx, f.account, f.order, f.csr)
-	return err
+func (f *flow) finalize(ctx context.Context) error {
+	return f.saw(f.client.Finalize(ctx, f.account, f.order, f.csr))
 }
 
 func (f *flow) download(ctx context.Context) (acme.Chain, error) {

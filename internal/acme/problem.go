@@ -167,7 +167,11 @@ func failure(op string, err error) *Problem {
 	if errors.Is(err, outbound.ErrRefusedTarget) || errors.Is(err, ErrBadURL) || errors.Is(err, outbound.ErrTooLarge) {
 		class = Permanent
 	}
-	return &Problem{Op: op, Detail: outbound.Public(err), Class: class, Err: err}
+	detail := outbound.Public(err)
+	if errors.Is(err, ErrBadURL) {
+		detail = "the URL is not accepted"
+	}
+	return &Problem{Op: op, Detail: detail, Class: class, Err: err}
 }
 
 // bad makes a Problem of an answer that is not what it should be.

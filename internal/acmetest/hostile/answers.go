@@ -216,3 +216,17 @@ func (ca *CA) EndlessChain(n int) Answer {
 		return append(body, bytes.Repeat([]byte(ca.IssuerRootPEM), n)...)
 	})
 }
+
+// Location performs the step and gives another Location header.
+func Location(url string) Answer {
+	return func(w http.ResponseWriter, r *http.Request, honest http.HandlerFunc) {
+		record := httptest.NewRecorder()
+		honest(record, r)
+		for name, values := range record.Header() {
+			w.Header()[name] = values
+		}
+		w.Header().Set("Location", url)
+		w.WriteHeader(record.Code)
+		_, _ = w.Write(record.Body.Bytes())
+	}
+}
