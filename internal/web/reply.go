@@ -47,6 +47,13 @@ func List[T any](items []T, total int64, page Page) *Reply[[]T] {
 	return &Reply[[]T]{Data: items, Meta: &Meta{Total: total, Offset: page.Offset, Limit: page.Limit}}
 }
 
+// ListAll is List for items that are all in memory: it cuts the page out.
+func ListAll[T any](items []T, page Page) *Reply[[]T] {
+	from := min(page.Offset, int64(len(items)))
+	to := min(from+page.Limit, int64(len(items)))
+	return List(items[from:to], int64(len(items)), page)
+}
+
 func (r *Reply[T]) writeHeader(ctx context.Context) {
 	w := stateFrom(ctx).w
 	for name, values := range r.Header {
