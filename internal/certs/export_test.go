@@ -143,7 +143,11 @@ func TestZIPOutside(t *testing.T) {
 	if got := bytes.Count(out, []byte("BEGIN CERTIFICATE")); got != 3 {
 		t.Errorf("%d certificates", got)
 	}
-	key, err := ParseKey(out[bytes.Index(out, []byte("-----BEGIN PRIVATE KEY")):])
+	_, keyText, found := bytes.Cut(out, []byte("Key Attributes"))
+	if !found {
+		t.Fatalf("no key:\n%s", out)
+	}
+	key, err := ParseKey(keyText)
 	if err != nil {
 		t.Fatal(err)
 	}

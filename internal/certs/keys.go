@@ -150,6 +150,6 @@ func parseKeyDER(der []byte) (crypto.Signer, error) {
 
 // SameKey tells whether two public keys are one. Unknown kinds are never equal.
 func SameKey(a, b crypto.PublicKey) bool {
-	comparable, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && comparable.Equal(b)
+	known, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && known.Equal(b)
 }

@@ -110,7 +110,7 @@ func TestEveryBitCounts(t *testing.T) {
 			t.Fatalf("bit %d: %v, want %v", bit, err, want)
 		}
 	}
-	for size := range len(blob) {
+	for size := range blob {
 		if _, err := ring.Open(home, blob[:size]); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: %v", size, err)
 		}

@@ -59,8 +59,8 @@ func TestWireVector(t *testing.T) {
 	if !bytes.Equal(secret.PublicKey().Bytes(), devPK[:]) {
 		t.Error("the device's secret key does not give its public key")
 	}
-	if print := Fingerprint(devPK); !bytes.Equal(print[:], unb64(t, vectorFingerprint)) {
-		t.Errorf("Fingerprint = %x", print)
+	if digest := Fingerprint(devPK); !bytes.Equal(digest[:], unb64(t, vectorFingerprint)) {
+		t.Errorf("Fingerprint = %x", digest)
 	}
 
 	dataKey, err := OpenSealedBox(devPK, devSK, unb64(t, vectorBox))

@@ -114,9 +114,10 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDeriveMACKey compares with a vector made by OpenSSL 3:
-// openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt hexpass:0073006d006500670000
-// -kdfopt hexsalt:0a58cf64530d823f -kdfopt id:3 -kdfopt iter:1000 PKCS12KDF
+// TestDeriveMACKey compares with a vector made by OpenSSL 3 as follows.
+//
+//	openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt hexpass:0073006d006500670000
+//	  -kdfopt hexsalt:0a58cf64530d823f -kdfopt id:3 -kdfopt iter:1000 PKCS12KDF
 func TestDeriveMACKey(t *testing.T) {
 	t.Parallel()
 	password, err := bmpString("smeg")
