@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to it that the programs which the tests run are installed: a PostgreSQL server, strace,
-# openssl and a C compiler (the race detector links with it). As root with apt-get it installs what
+# openssl, curl and a C compiler (the race detector links with it). As root with apt-get it installs what
 # is missing; otherwise it says what to install and ends with an error.
 set -euo pipefail
 
@@ -21,6 +21,7 @@ packages=()
 found_postgres || packages+=(postgresql)
 command -v strace >/dev/null 2>&1 || packages+=(strace)
 command -v openssl >/dev/null 2>&1 || packages+=(openssl)
+command -v curl >/dev/null 2>&1 || packages+=(curl)
 found_compiler || packages+=(gcc libc6-dev)
 
 if [ "${#packages[@]}" -eq 0 ]; then
