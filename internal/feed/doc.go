@@ -1,0 +1,22 @@
+// Package feed keeps the stream of signals of each device and serves it.
+//
+// A signal names state that the device must fetch again, never the change
+// itself (wire.md section 6). Whoever changes that state calls Append with its
+// own transaction, so a signal exists exactly when its change does.
+//
+//	GET /apiv1/devices/self/updates   the entries after a cursor, or a long poll
+//
+// A cursor is the id of an entry, <ms>-<seq>. The first part is the signal's
+// ts_ms: Unix milliseconds, growing strictly per device, so that it runs ahead
+// of the clock by as many milliseconds as a burst has signals, and does not
+// follow a clock that jumps back. The second part counts the entries of the
+// device from 1. Appends of one device queue on the lock of its head row until
+// the transaction before them ends: entries become visible in the order of
+// their ids, and none appears behind a cursor that was handed out.
+//
+// The newest Retained entries are kept; a cursor before them gets 409/40901,
+// after which a device starts over without a cursor.
+//
+// The head of each polling device is held in memory, so that the poll with
+// nothing new, by far the most frequent request, costs no query (heads.go).
+package feed
