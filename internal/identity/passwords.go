@@ -1,0 +1,88 @@
+package identity
+
+import (
+	"context"
+	"crypto/subtle"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"certharbor.dev/certharbor/internal/fault"
+)
+
+// waitingPerSlot bounds the queue for hashing: at 30 to 40 ms a hash the last
+// one in waits about ten seconds.
+const waitingPerSlot = 256
+
+// passwords hashes. Hashing takes a core for 30 to 40 ms and 19 MiB, so only so
+// many run at once and the others wait their turn.
+type passwords struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	log     *slog.Logger
+	derive  func(password, salt []byte, time, memory uint32, threads uint8, keyLen uint32) []byte
+}
+
+// newPasswords runs at most slots hashes at once; 0 means half of the cores, so
+// that a flood of sign-ins leaves the other half to everybody else.
+func newPasswords(slots int, log *slog.Logger) *passwords {
+	if slots <= 0 {
+		slots = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	return &passwords{slots: make(chan struct{}, slots), log: log, derive: argon2.IDKey}
+}
+
+// enter waits for a slot, at most until ctx ends; leave gives it back.
+func (p *passwords) enter(ctx context.Context) (leave func(), err error) {
+	if p.waiting.Add(1) > int64(cap(p.slots)*waitingPerSlot) {
+		p.waiting.Add(-1)
+		return nil, fault.Unavailable(2*time.Second, "Too many sign-ins at once; try again in a moment.", nil)
+	}
+	defer p.waiting.Add(-1)
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// hash gives the PHC string under which the password is stored.
+func (p *passwords) hash(ctx context.Context, password string) (string, error) {
+	leave, err := p.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	h := newPHC()
+	h.key = p.derive([]byte(password), h.salt, h.time, h.memory, h.threads, argonKey)
+	return h.String(), nil
+}
+
+// matches reports whether the password is the stored one. It hashes exactly
+// once whatever stored is: an empty or broken one matches nothing, at the same
+// cost. before runs when the turn has come; its error ends the attempt without
+// hashing.
+func (p *passwords) matches(ctx context.Context, password, stored string, before func() error) (bool, error) {
+	leave, err := p.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	if err := before(); err != nil {
+		return false, err
+	}
+	h, known := dummyPHC(), 0
+	if stored != "" {
+		if parsed, err := parsePHC(stored); err == nil {
+			h, known = parsed, 1
+		} else {
+			p.log.ErrorContext(ctx, "a stored password hash cannot be read")
+		}
+	}
+	key := p.derive([]byte(password), h.salt, h.time, h.memory, h.threads, uint32(len(h.key)))
+	return subtle.ConstantTimeCompare(key, h.key)&known == 1, nil
+}

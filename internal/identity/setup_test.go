@@ -1,0 +1,109 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
+)
+
+const (
+	ada      = "ada@example.org"
+	adaPass  = "Analytical-Engine-1843"
+	wrongPas = "Difference-Engine-1822"
+)
+
+// house is the area on a database, with a clock that the test moves and a hash
+// that is cheap and counted.
+type house struct {
+	*Service
+	mux    *web.Mux
+	ms     atomic.Int64
+	hashes atomic.Int64
+	ada    int64 // the id of an ACTIVE administrator
+}
+
+func (h *house) clock() time.Time        { return time.UnixMilli(h.ms.Load()) }
+func (h *house) advance(d time.Duration) { h.ms.Add(d.Milliseconds()) }
+
+func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
+	t.Helper()
+	h := &house{}
+	h.ms.Store(1_700_000_000_000)
+	log := slog.New(slog.DiscardHandler)
+	deps := Deps{DB: db, Audit: audit.New(h.clock), Limiter: ratelimit.NewLimiter(db, h.clock), Log: log, Now: h.clock, HashSlots: 4}
+	for _, f := range adapt {
+		f(&deps)
+	}
+	h.Service = NewService(deps)
+	h.passwords.derive = func(password, salt []byte, _, _ uint32, _ uint8, _ uint32) []byte {
+		h.hashes.Add(1)
+		sum := sha256.Sum256(append(append([]byte{}, salt...), password...))
+		return sum[:]
+	}
+	h.mux = web.New(web.Options{Log: log, Auth: web.Authenticator{Session: h.Session}, Now: h.clock})
+	h.Mount(h.mux)
+	var err error
+	if h.ada, err = h.CreateUser(t.Context(), NewUser{Email: ada, Name: "ada", Password: adaPass, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.hashes.Store(0)
+	return h
+}
+
+// call sends a request; options change it before.
+func (h *house) call(method, path, body string, options ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body == "" {
+		r = httptest.NewRequest(method, path, nil)
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, option := range options {
+		option(r)
+	}
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	return w
+}
+
+func (h *house) login(email, password string, options ...func(*http.Request)) *httptest.ResponseRecorder {
+	return h.call("POST", "/auth/general", `{"action":"login","email":"`+email+`","password":"`+password+`"}`, options...)
+}
+
+// signIn signs Ada in and returns the pair for the Cookie header.
+func (h *house) signIn(t testing.TB, options ...func(*http.Request)) string {
+	t.Helper()
+	w := h.login(ada, adaPass, options...)
+	if w.Code != http.StatusOK {
+		t.Fatalf("sign in: %d %s", w.Code, w.Body)
+	}
+	pair, _, _ := strings.Cut(w.Result().Header.Get("Set-Cookie"), ";")
+	return pair
+}
+
+func cookie(pair string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add("Cookie", pair) }
+}
+
+func from(address string) func(*http.Request) {
+	return func(r *http.Request) { r.RemoteAddr = address }
+}
+
+// number reads one number from the database.
+func number(t testing.TB, db *sqldb.DB, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := db.Reader().QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
