@@ -33,7 +33,7 @@ func buildBinary() (string, error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	folder := filepath.Join(cache, "certharbor-acmetest")
+	folder := filepath.Join(cache, fmt.Sprintf("certharbor-acmetest-%d", os.Getuid()))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("make %s: %w", folder, err)
 	}
