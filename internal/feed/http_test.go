@@ -109,9 +109,9 @@ func TestForgedCursor(t *testing.T) {
 			t.Fatalf("another device's cursor: %d %s", future.Code, future.Body)
 		}
 		for query, want := range map[string]int{
-			"?cursor=-1-5":   400,
-			"?cursor=1-1":    200, // long before the stream: everything after it
-			"?cursor=1-9999": 200,
+			"?cursor=-1-5":                          400,
+			"?cursor=1-1":                           200, // long before the stream: everything after it
+			"?cursor=1-9999":                        200,
 			"?cursor=9223372036854775807-1":         409,
 			"?cursor=" + strings.Repeat("9", 1<<20): 400,
 			"?cursor=' OR 1=1--":                    400,
