@@ -1,0 +1,125 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"certharbor.dev/certharbor/internal/fault"
+)
+
+func free() error { return nil }
+
+// TestRealHash goes once through argon2id itself.
+func TestRealHash(t *testing.T) {
+	t.Parallel()
+	p := newPasswords(1, slog.New(slog.DiscardHandler))
+	stored, err := p.hash(t.Context(), adaPass)
+	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Fatalf("hash: %s, %v", stored, err)
+	}
+	again, err := p.hash(t.Context(), adaPass)
+	if err != nil || again == stored {
+		t.Errorf("two hashes of one password are equal: %v", err)
+	}
+	for password, want := range map[string]bool{adaPass: true, wrongPas: false, adaPass + " ": false} {
+		if got, err := p.matches(t.Context(), password, stored, free); got != want || err != nil {
+			t.Errorf("%q matches: %v, %v", password, got, err)
+		}
+	}
+}
+
+// held blocks every hash until release is closed.
+type held struct {
+	*passwords
+	running, most atomic.Int64
+	started       chan struct{}
+	release       chan struct{}
+}
+
+func hold(slots int) *held {
+	h := &held{passwords: newPasswords(slots, slog.New(slog.DiscardHandler)), started: make(chan struct{}, 1000), release: make(chan struct{})}
+	h.derive = func(_, _ []byte, _, _ uint32, _ uint8, n uint32) []byte {
+		now := h.running.Add(1)
+		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+		}
+		h.started <- struct{}{}
+		<-h.release
+		h.running.Add(-1)
+		return make([]byte, n)
+	}
+	return h
+}
+
+func TestHashesAtOnceAreBounded(t *testing.T) {
+	t.Parallel()
+	h := hold(2)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if ok, err := h.matches(t.Context(), adaPass, "", free); ok || err != nil {
+				t.Errorf("%v, %v", ok, err)
+			}
+		})
+	}
+	<-h.started
+	<-h.started
+	close(h.release)
+	wg.Wait()
+	if h.most.Load() != 2 {
+		t.Errorf("%d hashes at once, want 2", h.most.Load())
+	}
+}
+
+func TestQueueEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	h := hold(1)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass) })
+	<-h.started
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.matches(ctx, adaPass, "", free); !errors.Is(err, context.Canceled) {
+		t.Errorf("matches: %v", err)
+	}
+	if _, err := h.hash(ctx, adaPass); !errors.Is(err, context.Canceled) {
+		t.Errorf("hash: %v", err)
+	}
+	close(h.release)
+	wg.Wait()
+	if h.waiting.Load() != 0 {
+		t.Errorf("%d are still counted as waiting", h.waiting.Load())
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	h := hold(1)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass) })
+	<-h.started
+	h.waiting.Store(waitingPerSlot)
+	_, err := h.hash(t.Context(), adaPass)
+	if !fault.Is(err, fault.CodeUnavailable) || fault.As(err).RetryAfter == 0 {
+		t.Errorf("one too many: %v", err)
+	}
+	h.waiting.Store(0)
+	close(h.release)
+	wg.Wait()
+}
+
+func TestBeforeEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	h := hold(1)
+	stop := errors.New("stop")
+	if _, err := h.matches(t.Context(), adaPass, "", func() error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+	if len(h.started) != 0 || len(h.slots) != 0 {
+		t.Error("it was hashed, or the slot is lost")
+	}
+}
