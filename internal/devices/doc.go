@@ -1,0 +1,34 @@
+// Package devices owns device records, how a device comes to be one of a
+// user's, and the credentials it holds afterwards.
+//
+// # Routes
+//
+//	POST   /auth/device                                     device login (RFC 8628): device_start, device_poll, device_verify
+//	GET    /device                                          the page that verification_uri names
+//	POST   /auth/refresh                                    refresh token of a device, or session
+//	POST   /apiv1/device/registration                       register with a registration code alone
+//	POST   /apiv1/users/{user_id}/devices                   register by session or API key
+//	GET    /apiv1/users/{user_id}/devices                   list
+//	GET    /apiv1/users/{user_id}/devices/{device_id}       501/5010, as specified
+//	DELETE /apiv1/users/{user_id}/devices/{device_id}
+//	GET    /apiv1/users/{user_id}/devices/by-public-id/{device_public_id}
+//	POST   /apiv1/devices/self/notify                       what an agent tells about itself
+//
+// # Device login
+//
+// A login is PENDING until the signed-in user decides: APPROVED makes a
+// registration code for that user, DENIED ends it. The code is single-use; it
+// is kept sealed so that polling again answers the same one, until it is used
+// or expires.
+//
+// # Credentials
+//
+// A registration begins a token family, numbered per device (session_no). Its
+// refresh tokens rotate: each is good once. One that is used again more than
+// [rotationGrace] after its rotation was stolen or cloned, so the whole family
+// ends. Access tokens are JWTs that name their family and die with it, with
+// the device, and with the activity of its user.
+//
+// Service.AuthenticateDevice runs on every poll of every device: verified tokens
+// and the state of devices are kept in memory, see recent and stateCache.
+package devices

@@ -1,0 +1,151 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// The answers to refresh tokens that are not good (wire.md section 2). Agents
+// look for the words "rotated" and "family revoked", so only those hold them.
+var (
+	errRefreshUnknown  = fault.Unauthorized("The refresh token is unknown or has expired; log the device in again.")
+	errRefreshRotated  = &fault.Error{Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated", What: "The refresh token was already rotated; use the newer one, or log the device in again."}
+	errRefreshRevoked  = &fault.Error{Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated", What: "Token family revoked, because a rotated refresh token was used again; log the device in again."}
+	errRefreshInactive = fault.Forbidden("The device or its user is not active.")
+)
+
+// plausible tells without a lock whether the token may be one of ours, so that
+// garbage never reaches the writer.
+func (s *Service) plausible(ctx context.Context, token string) (lookup string, err error) {
+	lookup, ok := parseRefreshToken(token)
+	if !ok {
+		return "", errRefreshUnknown
+	}
+	_, err = s.refreshRow(ctx, s.DB.Reader(), lookup, token)
+	return lookup, err
+}
+
+func (s *Service) refreshRow(ctx context.Context, q sqldb.Querier, lookup, token string) (refreshTokenRow, error) {
+	row, err := New(q).readRefreshToken(ctx, lookup)
+	if sqldb.Is(err, sqldb.ErrNotFound) {
+		return row, errRefreshUnknown
+	}
+	if err != nil {
+		return row, fmt.Errorf("read refresh token: %w", err)
+	}
+	if !seal.TokenMatches(token, row.TokenHash) || row.ExpiresAt <= s.Now().UnixMilli() {
+		return row, errRefreshUnknown
+	}
+	return row, nil
+}
+
+// spend checks a refresh token and locks its device. refusal is the answer to a
+// token that is not good; what was written (an ended family) is to be committed
+// then. The token is not marked: the caller begins or continues a family.
+func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token string) (d deviceRow, refusal, err error) {
+	q := New(tx)
+	row, err := s.refreshRow(ctx, tx, lookup, token)
+	if err == nil {
+		d, err = q.lockDevice(ctx, row.DeviceID)
+	}
+	if err == nil { // again, now that nobody else can rotate it
+		row, err = s.refreshRow(ctx, tx, lookup, token)
+	}
+	switch {
+	case sqldb.Is(err, sqldb.ErrNotFound):
+		return d, errRefreshUnknown, nil
+	case fault.As(err) != nil:
+		return d, err, nil
+	case err != nil:
+		return d, nil, fmt.Errorf("spend refresh token: %w", err)
+	case row.RotatedAt.Valid:
+		return d, errRefreshRotated, s.reused(ctx, tx, d, row)
+	case row.SessionNo != d.SessionNo:
+		return d, errRefreshRevoked, nil
+	case d.Status != StatusActive:
+		return d, errRefreshInactive, nil
+	}
+	err = s.requireActive(ctx, tx, d.UserID, errRefreshInactive)
+	if fault.As(err) != nil {
+		return d, err, nil
+	}
+	return d, nil, err
+}
+
+// reused ends the family of a token that was used again, unless that happened
+// so soon that two processes of one agent explain it (decisions.md 7.6).
+func (s *Service) reused(ctx context.Context, tx *sqldb.Tx, d deviceRow, row refreshTokenRow) error {
+	now := s.Now()
+	if now.Sub(time.UnixMilli(row.RotatedAt.Int64)) <= rotationGrace || row.SessionNo != d.SessionNo {
+		return nil
+	}
+	if err := New(tx).endSession(ctx, endSessionParams{UpdatedAt: now.UnixMilli(), ID: d.ID}); err != nil {
+		return fmt.Errorf("end token family: %w", err)
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{
+		UserID: d.UserID, Action: "device.refresh_reuse", Object: object(d.ID),
+		Detail: map[string]any{"session_no": d.SessionNo, "rotated_at": row.RotatedAt.Int64},
+	})
+}
+
+// issue rotates every refresh token of the locked device and makes the next
+// pair of its family, d.SessionNo.
+func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d deviceRow) (DeviceTokens, error) {
+	q, now := New(tx), s.Now()
+	if err := q.rotateRefreshTokens(ctx, rotateRefreshTokensParams{RotatedAt: ms(now), DeviceID: d.ID}); err != nil {
+		return DeviceTokens{}, fmt.Errorf("rotate refresh tokens: %w", err)
+	}
+	token, lookup := newRefreshToken()
+	err := q.insertRefreshToken(ctx, insertRefreshTokenParams{
+		DeviceID: d.ID, SessionNo: d.SessionNo, Lookup: lookup, TokenHash: seal.HashToken(token),
+		CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(refreshTTL).UnixMilli(),
+	})
+	if err != nil {
+		return DeviceTokens{}, fmt.Errorf("store refresh token: %w", err)
+	}
+	signed, err := s.sign(keys, d, now)
+	if err != nil {
+		return DeviceTokens{}, err
+	}
+	return DeviceTokens{AccessToken: signed, RefreshToken: token, TokenType: "Bearer", ExpiresIn: int64(s.AccessTTL / time.Second)}, nil
+}
+
+// Refresh trades a refresh token for the next pair. A token that was rotated
+// already is 10003, any other that is not good 5018 (5022 when the device or its
+// user is not active).
+func (s *Service) Refresh(ctx context.Context, token string) (DeviceTokens, error) {
+	lookup, err := s.plausible(ctx, token)
+	if err != nil {
+		return DeviceTokens{}, err
+	}
+	keys, err := s.signer.current(ctx)
+	if err != nil {
+		return DeviceTokens{}, err
+	}
+	var tokens DeviceTokens
+	var refusal error
+	var d deviceRow
+	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
+		if d, refusal, err = s.spend(ctx, tx, lookup, token); err != nil || refusal != nil {
+			return err
+		}
+		tokens, err = s.issue(ctx, tx, keys, d)
+		return err
+	})
+	if refusal != nil || err != nil {
+		s.devices.forget(d.ID) // its family may have ended
+	}
+	if err != nil {
+		return DeviceTokens{}, fmt.Errorf("refresh: %w", err)
+	}
+	if refusal != nil {
+		return DeviceTokens{}, refusal
+	}
+	return tokens, nil
+}

@@ -1,0 +1,117 @@
+package devices
+
+import (
+	"context"
+
+	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/web"
+)
+
+type deviceLoginInput struct {
+	Body struct {
+		_          struct{} `json:"-" additionalProperties:"true"`
+		Action     string   `json:"action" doc:"device_start, device_poll or device_verify."`
+		Scopes     []string `json:"scopes,omitempty" doc:"device_start."`
+		Interval   *int64   `json:"interval,omitempty" doc:"device_start: seconds between polls, 5 by default."`
+		ExpiresIn  *int64   `json:"expires_in,omitempty" doc:"device_start: lifetime of the codes, 30 to 3600 seconds, 900 by default."`
+		DeviceCode string   `json:"device_code,omitempty" maxLength:"200" doc:"device_poll."`
+		UserCode   string   `json:"user_code,omitempty" maxLength:"200" doc:"device_verify: XXXX-XXXX."`
+		Approve    *bool    `json:"approve,omitempty" doc:"device_verify: true by default."`
+	}
+}
+
+// DeviceLoginAnswer is the union of the answers of the three actions.
+type DeviceLoginAnswer struct {
+	DeviceCode              string `json:"device_code,omitempty"`
+	UserCode                string `json:"user_code,omitempty"`
+	VerificationURI         string `json:"verification_uri,omitempty"`
+	VerificationURIComplete string `json:"verification_uri_complete,omitempty"`
+	Interval                int64  `json:"interval,omitempty" doc:"Seconds between polls."`
+	ExpiresIn               int64  `json:"expires_in,omitempty" doc:"Seconds."`
+
+	Status              string `json:"status,omitempty" doc:"device_poll: authorization_pending, slow_down, access_denied, expired or ready. device_verify: approved or denied."`
+	RegistrationCode    string `json:"registration_code,omitempty" doc:"device_poll, ready: good for one registration."`
+	RegistrationCodeTTL int64  `json:"registration_code_ttl,omitempty" doc:"Seconds."`
+	UserID              int64  `json:"user_id,omitempty" doc:"device_poll, ready: who approved."`
+}
+
+func (s *Service) login(ctx context.Context, in *deviceLoginInput) (DeviceLoginAnswer, error) {
+	b := &in.Body
+	switch b.Action {
+	case "device_start":
+		started, err := s.StartLogin(ctx, b.Scopes, orDefault(b.Interval, defaultInterval), orDefault(b.ExpiresIn, defaultLifetime))
+		return DeviceLoginAnswer{
+			DeviceCode: started.DeviceCode, UserCode: started.UserCode, VerificationURI: started.VerificationURI,
+			VerificationURIComplete: started.VerificationURIComplete, Interval: started.Interval, ExpiresIn: started.ExpiresIn,
+		}, err
+	case "device_poll":
+		poll, err := s.PollLogin(ctx, b.DeviceCode)
+		return DeviceLoginAnswer{Status: poll.Status, RegistrationCode: poll.Code, RegistrationCodeTTL: poll.CodeTTL, UserID: poll.UserID}, err
+	case "device_verify":
+		return s.decide(ctx, b.UserCode, b.Approve == nil || *b.Approve)
+	}
+	return DeviceLoginAnswer{}, fault.Invalid("action", "must be device_start, device_poll or device_verify")
+}
+
+func (s *Service) decide(ctx context.Context, userCode string, approve bool) (DeviceLoginAnswer, error) {
+	caller := access.From(ctx)
+	if caller == nil {
+		return DeviceLoginAnswer{}, fault.Unauthorized("Sign in first: device_verify needs a session.")
+	}
+	if err := s.VerifyLogin(ctx, caller.UserID, userCode, approve); err != nil {
+		return DeviceLoginAnswer{}, err
+	}
+	if approve {
+		return DeviceLoginAnswer{Status: "approved"}, nil
+	}
+	return DeviceLoginAnswer{Status: "denied"}, nil
+}
+
+func orDefault(value *int64, otherwise int64) int64 {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+type refreshInput struct {
+	Body *RefreshTokenRequest
+}
+
+// RefreshTokenRequest is empty for a session.
+type RefreshTokenRequest struct {
+	RefreshToken string `json:"refresh_token,omitempty" doc:"Of a device; a session sends an empty body."`
+}
+
+// RefreshTokenAnswer holds a device's tokens twice, because some readers look only in
+// session and others only beside it (wire.md section 3); a session's answer says
+// that it goes on.
+type RefreshTokenAnswer struct {
+	AccessToken   string        `json:"access_token,omitempty"`
+	RefreshToken  string        `json:"refresh_token,omitempty"`
+	TokenType     string        `json:"token_type,omitempty"`
+	ExpiresIn     int64         `json:"expires_in,omitempty" doc:"Seconds."`
+	Session       *DeviceTokens `json:"session,omitempty"`
+	Authenticated bool          `json:"authenticated,omitempty" doc:"A session was refreshed; the cookie is new."`
+}
+
+func (s *Service) refresh(ctx context.Context, in *refreshInput) (*web.Reply[RefreshTokenAnswer], error) {
+	if in.Body != nil && in.Body.RefreshToken != "" {
+		t, err := s.Refresh(ctx, in.Body.RefreshToken)
+		if err != nil {
+			return nil, err
+		}
+		return &web.Reply[RefreshTokenAnswer]{Data: RefreshTokenAnswer{
+			AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, TokenType: t.TokenType, ExpiresIn: t.ExpiresIn, Session: &t,
+		}}, nil
+	}
+	if s.Sessions == nil || access.From(ctx) == nil {
+		return nil, fault.Unauthorized("Send the refresh_token of a device, or the cookie of a session.")
+	}
+	cookies, err := s.Sessions.RefreshSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &web.Reply[RefreshTokenAnswer]{Data: RefreshTokenAnswer{Authenticated: true}, Cookies: cookies}, nil
+}

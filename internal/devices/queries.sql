@@ -1,0 +1,120 @@
+-- name: insertDevice :one
+INSERT INTO devices (user_id, public_id, public_key, status, session_no, name, platform, model, app_version,
+    agent, agent_version, ip, user_agent, created_at, updated_at, last_seen_at)
+VALUES (@user_id, @public_id, @public_key, 'ACTIVE', 1, @name, @platform, @model, @app_version,
+    '', '', @ip, @user_agent, @now, @now, @now)
+ON CONFLICT (user_id, public_id) DO NOTHING
+RETURNING *;
+
+-- An update that changes nothing locks the row on both engines.
+-- name: lockDevice :one
+UPDATE devices SET updated_at = updated_at WHERE id = $1 RETURNING *;
+
+-- name: lockDeviceByPublicID :one
+UPDATE devices SET updated_at = updated_at WHERE user_id = $1 AND public_id = $2 RETURNING *;
+
+-- name: updateDevice :one
+UPDATE devices SET public_key = @public_key, status = 'ACTIVE', session_no = @session_no, name = @name, platform = @platform,
+    model = @model, app_version = @app_version, ip = @ip, user_agent = @user_agent, updated_at = @now, last_seen_at = @now
+WHERE id = @id
+RETURNING *;
+
+-- name: setPushToken :exec
+UPDATE devices SET push_token = $1 WHERE id = $2;
+
+-- name: setAgent :exec
+UPDATE devices SET agent = $1, agent_version = $2, updated_at = $3 WHERE id = $4;
+
+-- name: touchDevice :exec
+UPDATE devices SET last_seen_at = $1 WHERE id = $2;
+
+-- name: endSession :exec
+UPDATE devices SET session_no = session_no + 1, updated_at = $1 WHERE id = $2;
+
+-- name: getDevice :one
+SELECT * FROM devices WHERE id = $1 AND user_id = $2;
+
+-- name: getDeviceByPublicID :one
+SELECT * FROM devices WHERE user_id = $1 AND public_id = $2;
+
+-- ids: null for all, otherwise ",1,2,".
+-- name: listDevices :many
+SELECT * FROM devices
+WHERE user_id = @user_id AND (CAST(sqlc.narg(ids) AS TEXT) IS NULL OR CAST(sqlc.narg(ids) AS TEXT) LIKE '%,' || CAST(id AS TEXT) || ',%')
+ORDER BY id DESC
+LIMIT CAST(@max_rows AS BIGINT) OFFSET CAST(@first_row AS BIGINT);
+
+-- name: countDevices :one
+SELECT COUNT(*) FROM devices
+WHERE user_id = @user_id AND (CAST(sqlc.narg(ids) AS TEXT) IS NULL OR CAST(sqlc.narg(ids) AS TEXT) LIKE '%,' || CAST(id AS TEXT) || ',%');
+
+-- name: deleteDevice :one
+DELETE FROM devices WHERE id = $1 AND user_id = $2 RETURNING public_id;
+
+-- name: readDeviceState :one
+SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1;
+
+-- name: readUserStatus :one
+SELECT status FROM users WHERE id = $1;
+
+-- name: insertRefreshToken :exec
+INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: readRefreshToken :one
+SELECT * FROM device_refresh_tokens WHERE lookup = $1;
+
+-- name: rotateRefreshTokens :exec
+UPDATE device_refresh_tokens SET rotated_at = $1 WHERE device_id = $2 AND rotated_at IS NULL;
+
+-- name: deleteExpiredRefreshTokens :exec
+DELETE FROM device_refresh_tokens WHERE expires_at <= $1;
+
+-- name: insertLogin :exec
+INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, interval_s, status, polled_at, created_at, expires_at)
+VALUES (@device_code_hash, @user_code_hash, @scopes, @interval_s, 'PENDING', 0, @now, @expires_at);
+
+-- name: loginByDeviceCode :one
+SELECT * FROM device_logins WHERE device_code_hash = $1;
+
+-- name: loginByUserCode :one
+SELECT * FROM device_logins WHERE user_code_hash = $1;
+
+-- name: markPolled :execrows
+UPDATE device_logins SET polled_at = @now WHERE id = @id AND polled_at = @was;
+
+-- name: decideLogin :one
+UPDATE device_logins SET status = @status, user_id = @user_id, expires_at = @expires_at
+WHERE id = @id AND status = 'PENDING' AND device_logins.expires_at > @now
+RETURNING id;
+
+-- name: deleteExpiredLogins :exec
+DELETE FROM device_logins WHERE expires_at <= $1;
+
+-- name: insertCode :one
+INSERT INTO registration_codes (user_id, login_id, code_hash, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5)
+RETURNING id;
+
+-- name: sealCode :exec
+UPDATE registration_codes SET code_sealed = $1 WHERE id = $2;
+
+-- name: codeOfLogin :one
+SELECT * FROM registration_codes WHERE login_id = $1;
+
+-- name: codeByHash :one
+SELECT * FROM registration_codes WHERE code_hash = $1 AND user_id = $2;
+
+-- name: takeCode :one
+UPDATE registration_codes SET used_at = @now, used_key = @used_key, code_sealed = NULL
+WHERE code_hash = @code_hash AND user_id = @user_id AND used_at IS NULL AND expires_at > @now
+RETURNING id;
+
+-- name: bindCode :exec
+UPDATE registration_codes SET used_device_id = $1 WHERE id = $2;
+
+-- name: insertSigningKey :exec
+INSERT INTO device_signing_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING;
+
+-- name: readSigningKeys :many
+SELECT * FROM device_signing_keys ORDER BY id;

@@ -1,0 +1,83 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// VerifyLogin is the user's decision about a device login. Approval makes the
+// registration code, bound to the user. The same decision by the same user may
+// be sent again; an unknown, expired or otherwise decided code is 5000, and
+// counted.
+func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string, approve bool) error {
+	code, err := parseUserCode(userCode)
+	if err != nil {
+		return err
+	}
+	// Codes are short: an address that guesses learns nothing more, right or wrong.
+	if err := s.Limiter.Check(ctx, codeBucket(ctx), s.WrongCodes); err != nil {
+		return err
+	}
+	status, action := loginDenied, "device_login.deny"
+	if approve {
+		status, action = loginApproved, "device_login.approve"
+	}
+	known := false
+	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+		q, now := New(tx), s.Now()
+		login, err := q.loginByUserCode(ctx, seal.HashToken(code))
+		if sqldb.Is(err, sqldb.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		codeExpires := now.Add(codeTTL).UnixMilli()
+		id, err := q.decideLogin(ctx, decideLoginParams{
+			ID: login.ID, Status: status, UserID: valid(userID), ExpiresAt: max(login.ExpiresAt, codeExpires), Now: now.UnixMilli(),
+		})
+		if sqldb.Is(err, sqldb.ErrNotFound) { // expired or decided
+			login, err = q.loginByUserCode(ctx, seal.HashToken(code))
+			known = err == nil && login.Status == status && login.UserID == valid(userID)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		known = true
+		if approve {
+			if err := s.makeCode(ctx, tx, userID, id, now.UnixMilli(), codeExpires); err != nil {
+				return err
+			}
+		}
+		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: action, Object: fmt.Sprintf("device_login %d", id)})
+	})
+	if err != nil {
+		return fmt.Errorf("decide device login: %w", err)
+	}
+	if !known {
+		return s.wrongCode(ctx, errWrongUserCode)
+	}
+	return nil
+}
+
+// makeCode stores a registration code: hashed to be found, sealed to be shown.
+func (s *Service) makeCode(ctx context.Context, tx *sqldb.Tx, userID, loginID, now, expires int64) error {
+	q, code := New(tx), seal.NewToken("rc_", 32)
+	id, err := q.insertCode(ctx, insertCodeParams{UserID: userID, LoginID: loginID, CodeHash: seal.HashToken(code), CreatedAt: now, ExpiresAt: expires})
+	if err != nil {
+		return fmt.Errorf("store registration code: %w", err)
+	}
+	sealed, err := s.Keyring.Seal(codePlace(id), []byte(code))
+	if err == nil {
+		err = q.sealCode(ctx, sealCodeParams{CodeSealed: sealed, ID: id})
+	}
+	if err != nil {
+		return fmt.Errorf("seal registration code: %w", err)
+	}
+	return nil
+}
