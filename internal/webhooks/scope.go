@@ -3,6 +3,7 @@ package webhooks
 import (
 	"encoding/json"
 	"math"
+	"net/netip"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -70,6 +71,9 @@ func positiveInteger(value any) (int64, bool) {
 // normalDomain brings a name into the form that certificates carry.
 func normalDomain(text string) (string, bool) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.String(), true
+	}
 	rest, wildcard := strings.CutPrefix(text, "*.")
 	name, err := idna.Lookup.ToASCII(rest)
 	if err != nil || name == "" || len(name) > 253 {

@@ -39,8 +39,8 @@ type Deps struct {
 	Now   func() time.Time
 	Keys  *seal.Keyring
 	Jobs  Inserter
-	// Outbound sets up the client: AllowCIDRs is webhooks.allow_cidrs. Its
-	// Timeout is always attemptTimeout.
+	// Outbound sets up the client: AllowCIDRs is webhooks.allow_cidrs. Timeout
+	// is of one attempt; 0 means the 10 s of decisions.md section 5.
 	Outbound outbound.Options
 	// Tell tells the owner of a webhook that it was disabled, in the transaction
 	// that does it. Nil: it stands in the record and in the audit log alone.
@@ -67,7 +67,9 @@ type Service struct {
 
 // NewService returns a Service. Nothing is delivered before Register's jobs run.
 func NewService(d Deps) *Service {
-	d.Outbound.Timeout = attemptTimeout
+	if d.Outbound.Timeout == 0 {
+		d.Outbound.Timeout = attemptTimeout
+	}
 	s := &Service{
 		db: d.DB, audit: d.Audit, log: d.Log, now: d.Now, keys: d.Keys, jobs: d.Jobs, tell: d.Tell,
 		guard: outbound.NewGuard(d.Outbound.AllowCIDRs, d.Outbound.AllowPorts...), client: outbound.New(d.Outbound),
