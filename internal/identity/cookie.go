@@ -48,7 +48,7 @@ func newCookies(name string, https bool) cookies {
 
 // set is the cookie that carries the token.
 func (c cookies) set(token string, overTLS bool) *http.Cookie {
-	cookie := &http.Cookie{
+	cookie := &http.Cookie{ //nolint:gosec // plain HTTP on loopback cannot have Secure cookies
 		Name: c.name, Value: token, Path: "/", MaxAge: int(cookieAge / time.Second),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.https || overTLS,
 	}
@@ -60,9 +60,9 @@ func (c cookies) set(token string, overTLS bool) *http.Cookie {
 
 // clear is the cookie that makes a browser forget the session.
 func (c cookies) clear(overTLS bool) *http.Cookie {
-	cookie := c.set("", overTLS)
-	cookie.MaxAge = -1
-	return cookie
+	forget := c.set("", overTLS) //nolint:gosec // as in set
+	forget.MaxAge = -1
+	return forget
 }
 
 // read finds the session cookie's value in the Cookie headers; "" means there

@@ -91,10 +91,10 @@ func TestRefusalsTellNothing(t *testing.T) {
 // TestDummyCostsWhatAPasswordCosts: the settings are those of a new hash.
 func TestDummyCostsWhatAPasswordCosts(t *testing.T) {
 	t.Parallel()
-	real, dummy := newPHC(), dummyPHC()
-	if real.memory != dummy.memory || real.time != dummy.time || real.threads != dummy.threads ||
-		len(real.salt) != len(dummy.salt) || len(dummy.key) != argonKey {
-		t.Errorf("dummy %v, new hashes %v", dummy, real)
+	fresh, dummy := newPHC(), dummyPHC()
+	if fresh.memory != dummy.memory || fresh.time != dummy.time || fresh.threads != dummy.threads ||
+		len(fresh.salt) != len(dummy.salt) || len(dummy.key) != argonKey {
+		t.Errorf("dummy %v, new hashes %v", dummy, fresh)
 	}
 }
 

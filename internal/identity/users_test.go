@@ -70,12 +70,12 @@ func TestListAndFindUsers(t *testing.T) {
 				t.Errorf("find %q: %v", ref, err)
 			}
 		}
-		if any, err := h.AnyUser(t.Context()); !any || err != nil {
-			t.Errorf("any user: %v, %v", any, err)
+		if some, err := h.AnyUser(t.Context()); !some || err != nil {
+			t.Errorf("any user: %v, %v", some, err)
 		}
 		change(t, db, "DELETE FROM users")
-		if any, err := h.AnyUser(t.Context()); any || err != nil {
-			t.Errorf("any user of none: %v, %v", any, err)
+		if some, err := h.AnyUser(t.Context()); some || err != nil {
+			t.Errorf("any user of none: %v, %v", some, err)
 		}
 	})
 }
