@@ -15,7 +15,7 @@ import (
 // power cut.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	temp := path + ".new"
-	if err := Create(temp, data, mode); err != nil {
+	if err := Create(temp, data, Attr{Mode: mode, UID: -1, GID: -1}); err != nil {
 		return err
 	}
 	if err := Rename(temp, path); err != nil {
@@ -24,10 +24,16 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// Create writes data to a new file at path with permission bits mode and
+// Attr is what a new file gets beside its content.
+type Attr struct {
+	Mode     fs.FileMode // permission bits
+	UID, GID int         // -1 leaves what the system gives
+}
+
+// Create writes data to a new file at path with the given attributes and
 // syncs the file, not its folder. A leftover at path is replaced, never
 // opened: it may be a link somebody put there.
-func Create(path string, data []byte, mode fs.FileMode) (err error) {
+func Create(path string, data []byte, attr Attr) (err error) {
 	if err := Remove(path); err != nil {
 		return err
 	}
@@ -41,7 +47,7 @@ func Create(path string, data []byte, mode fs.FileMode) (err error) {
 			err = errors.Join(err, Remove(path))
 		}
 	}()
-	if err := write(f, data, mode); err != nil {
+	if err := write(f, data, attr); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := f.Close(); err != nil {
@@ -50,11 +56,16 @@ func Create(path string, data []byte, mode fs.FileMode) (err error) {
 	return nil
 }
 
-func write(f *os.File, data []byte, mode fs.FileMode) error {
+func write(f *os.File, data []byte, attr Attr) error {
 	if _, err := f.Write(data); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	if err := f.Chmod(mode); err != nil {
+	if attr.UID >= 0 || attr.GID >= 0 {
+		if err := f.Chown(attr.UID, attr.GID); err != nil {
+			return fmt.Errorf("keep owner: %w", err)
+		}
+	}
+	if err := f.Chmod(attr.Mode); err != nil {
 		return fmt.Errorf("set mode: %w", err)
 	}
 	if err := f.Sync(); err != nil {
