@@ -88,9 +88,9 @@ func (s *Service) slide(ctx context.Context, id, seenAt, now int64) {
 }
 
 // RefreshSession gives the session of the request's cookie another id and its
-// full lifetime, and returns the cookie to send; the former id is dead at once.
+// full lifetime, and returns the cookies to send; the former id is dead at once.
 // Without a valid session it is 5018.
-func (s *Service) RefreshSession(ctx context.Context) (*http.Cookie, error) {
+func (s *Service) RefreshSession(ctx context.Context) ([]*http.Cookie, error) {
 	overTLS := web.OverTLS(ctx)
 	old := s.cookies.read(web.Cookies(ctx), overTLS)
 	if len(old) != tokenLength {
@@ -110,7 +110,7 @@ func (s *Service) RefreshSession(ctx context.Context) (*http.Cookie, error) {
 	if err != nil {
 		return nil, fmt.Errorf("refresh a session: %w", err)
 	}
-	return s.cookies.set(token, overTLS), nil
+	return []*http.Cookie{s.cookies.set(token, overTLS)}, nil
 }
 
 // newSession makes a session for the user and returns the caller it stands for

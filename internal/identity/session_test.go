@@ -162,7 +162,7 @@ func TestRefreshSession(t *testing.T) {
 				return nil, err
 			}
 			reply := web.NoContent()
-			reply.Cookies = []*http.Cookie{fresh}
+			reply.Cookies = fresh
 			return reply, nil
 		})
 		pair := h.signIn(t)
