@@ -14,13 +14,13 @@ CREATE TABLE certificates (
     locality              TEXT    NOT NULL,
     key_algorithm         TEXT    NOT NULL,
     policy                TEXT    NOT NULL, -- HYBRID, MASTER_ONLY, DEVICE_REQUIRED
+    next_policy           TEXT    NOT NULL, -- of the next private key, '': the same
     server_decrypt_export BOOLEAN NOT NULL,
     challenge             TEXT    NOT NULL,
     auto_renew            BOOLEAN NOT NULL,
     renew_before_days     BIGINT  NOT NULL, -- 0: a third of the lifetime
     renewal_window        TEXT    NOT NULL, -- JSON object, '': none
     verified              BOOLEAN NOT NULL,
-    version               BIGINT  NOT NULL, -- of the leaf: grows with each, 0: never issued
     serial_number         TEXT    NOT NULL, -- this and the next five describe the present leaf
     fingerprint_sha256    TEXT    NOT NULL,
     issuer                TEXT    NOT NULL,
@@ -45,6 +45,7 @@ CREATE TABLE certificate_materials (
     cert_id        BIGINT PRIMARY KEY REFERENCES certificates (id) ON DELETE CASCADE,
     chain_pem      TEXT   NOT NULL, -- leaf first, then issuers; '': never issued
     csr            BYTEA,           -- DER, of origin csr
+    key_version    BIGINT NOT NULL, -- grows with each private key, 0: there never was one
     key_ciphertext BYTEA,           -- AES-256-GCM of the PKCS#8 key; null: no key is stored
     key_nonce      BYTEA,
     key_tag        BYTEA,
@@ -61,12 +62,12 @@ CREATE INDEX certificate_assignments_cert ON certificate_assignments (cert_id, d
 
 -- Data keys sealed to devices.
 CREATE TABLE certificate_wraps (
-    device_id  BIGINT NOT NULL,
-    cert_id    BIGINT NOT NULL,
-    version    BIGINT NOT NULL, -- certificates.version that the data key belongs to
-    sealed_box BYTEA  NOT NULL, -- libsodium's crypto_box_seal, 80 bytes
-    key_fp     BYTEA  NOT NULL, -- BLAKE2b-256 of the device's public key
-    created_at BIGINT NOT NULL,
+    device_id   BIGINT NOT NULL,
+    cert_id     BIGINT NOT NULL,
+    key_version BIGINT NOT NULL, -- of the private key that the data key opens
+    sealed_box  BYTEA  NOT NULL, -- libsodium's crypto_box_seal, 80 bytes
+    key_fp      BYTEA  NOT NULL, -- BLAKE2b-256 of the device's public key
+    created_at  BIGINT NOT NULL,
     PRIMARY KEY (device_id, cert_id),
     FOREIGN KEY (device_id, cert_id) REFERENCES certificate_assignments (device_id, cert_id) ON DELETE CASCADE
 );

@@ -1,0 +1,113 @@
+-- name: certificateByID :one
+SELECT sqlc.embed(c), m.chain_pem, m.csr
+FROM certificates c JOIN certificate_materials m ON m.cert_id = c.id
+WHERE c.user_id = $1 AND c.id = $2;
+
+-- LIMIT with a bare parameter makes SQLite compile the statement anew for every value; the casts prevent it.
+-- name: certificatesOf :many
+SELECT * FROM certificates WHERE user_id = @user_id ORDER BY id DESC LIMIT CAST(@max AS BIGINT) OFFSET CAST(@skip AS BIGINT);
+
+-- name: countCertificates :one
+SELECT COUNT(*) FROM certificates WHERE user_id = $1;
+
+-- The owner of an account owns its certificates, so that the index on acct_id serves both.
+-- name: certificatesOfAccount :many
+SELECT * FROM certificates WHERE acct_id = @acct_id ORDER BY id DESC LIMIT CAST(@max AS BIGINT) OFFSET CAST(@skip AS BIGINT);
+
+-- name: countCertificatesOfAccount :one
+SELECT COUNT(*) FROM certificates WHERE acct_id = $1;
+
+-- name: certificatesOfDevice :many
+SELECT c.* FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id
+WHERE a.device_id = @device_id ORDER BY a.cert_id DESC LIMIT CAST(@max AS BIGINT) OFFSET CAST(@skip AS BIGINT);
+
+-- name: countCertificatesOfDevice :one
+SELECT COUNT(*) FROM certificate_assignments WHERE device_id = $1;
+
+-- name: certificatesDue :many
+SELECT * FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at <= @now ORDER BY next_renewal_at, id LIMIT CAST(@max AS BIGINT);
+
+-- name: insertCertificate :one
+INSERT INTO certificates (user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state,
+    locality, key_algorithm, policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified,
+    next_policy, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason,
+    next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at)
+VALUES (@user_id, @acct_id, @public_id, @origin, @domain_name, @sans, @organization, @organizational_unit, @country, @state,
+    @locality, @key_algorithm, @policy, @server_decrypt_export, @challenge, @auto_renew, @renew_before_days, @renewal_window, FALSE,
+    '', '', '', '', FALSE, 0, 0, 0, 0,
+    0, 0, '', 0, @now, @now)
+RETURNING id;
+
+-- An update that changes nothing locks the row on both engines.
+-- name: lockCertificate :one
+UPDATE certificates SET updated_at = updated_at WHERE id = $1 RETURNING *;
+
+-- name: saveCertificate :exec
+UPDATE certificates SET acct_id = @acct_id, domain_name = @domain_name, sans = @sans, organization = @organization,
+    organizational_unit = @organizational_unit, country = @country, state = @state, locality = @locality, key_algorithm = @key_algorithm,
+    policy = @policy, server_decrypt_export = @server_decrypt_export, challenge = @challenge, auto_renew = @auto_renew,
+    renew_before_days = @renew_before_days, renewal_window = @renewal_window, verified = @verified, next_policy = @next_policy,
+    serial_number = @serial_number, fingerprint_sha256 = @fingerprint_sha256, issuer = @issuer, self_signed = @self_signed,
+    not_before = @not_before, not_after = @not_after, revoked_at = @revoked_at, revoke_reason = @revoke_reason,
+    next_renewal_at = @next_renewal_at, updated_at = @updated_at
+WHERE id = @id;
+
+-- name: setLastIssue :exec
+UPDATE certificates SET last_issue_id = @issue_id, last_issue_status = @status, last_issue_at = @at WHERE id = @id AND last_issue_id <= @issue_id;
+
+-- name: postponeRenewal :exec
+UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at > 0;
+
+-- name: deleteCertificate :exec
+DELETE FROM certificates WHERE id = $1;
+
+-- name: insertMaterials :exec
+INSERT INTO certificate_materials (cert_id, chain_pem, csr, key_version) VALUES ($1, '', $2, 0);
+
+-- name: materialsOf :one
+SELECT * FROM certificate_materials WHERE cert_id = $1;
+
+-- name: setChain :exec
+UPDATE certificate_materials SET chain_pem = $2 WHERE cert_id = $1;
+
+-- name: setKey :one
+UPDATE certificate_materials SET key_ciphertext = $2, key_nonce = $3, key_tag = $4, data_key = $5, key_version = key_version + 1
+WHERE cert_id = $1 RETURNING key_version;
+
+-- name: dropServerWrap :exec
+UPDATE certificate_materials SET data_key = NULL WHERE cert_id = $1;
+
+-- name: assign :execrows
+INSERT INTO certificate_assignments (device_id, cert_id, created_at) VALUES ($1, $2, $3) ON CONFLICT (device_id, cert_id) DO NOTHING;
+
+-- name: unassign :execrows
+DELETE FROM certificate_assignments WHERE device_id = $1 AND cert_id = $2;
+
+-- The keys are those that the devices area holds; nothing is written there.
+-- name: assignedDevices :many
+SELECT a.device_id, d.public_key, w.key_fp
+FROM certificate_assignments a JOIN devices d ON d.id = a.device_id JOIN certificate_materials m ON m.cert_id = a.cert_id
+    LEFT JOIN certificate_wraps w ON w.device_id = a.device_id AND w.cert_id = a.cert_id AND w.key_version = m.key_version
+WHERE a.cert_id = $1 ORDER BY a.device_id;
+
+-- name: assignedTo :many
+SELECT cert_id FROM certificate_assignments WHERE device_id = $1 ORDER BY cert_id;
+
+-- name: putWrap :exec
+INSERT INTO certificate_wraps (device_id, cert_id, key_version, sealed_box, key_fp, created_at)
+VALUES (@device_id, @cert_id, @key_version, @sealed_box, @key_fp, @now)
+ON CONFLICT (device_id, cert_id) DO UPDATE SET key_version = excluded.key_version, sealed_box = excluded.sealed_box,
+    key_fp = excluded.key_fp, created_at = excluded.created_at;
+
+-- name: dropWraps :exec
+DELETE FROM certificate_wraps WHERE cert_id = $1;
+
+-- name: dropDeviceWraps :exec
+DELETE FROM certificate_wraps WHERE device_id = $1;
+
+-- What a device may fetch: only assigned certificates, with the wrap of the present key if there is one.
+-- name: deployable :one
+SELECT sqlc.embed(c), sqlc.embed(m), w.sealed_box, w.key_fp
+FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id JOIN certificate_materials m ON m.cert_id = c.id
+    LEFT JOIN certificate_wraps w ON w.device_id = a.device_id AND w.cert_id = a.cert_id AND w.key_version = m.key_version
+WHERE a.device_id = @device_id AND a.cert_id = @cert_id AND c.user_id = @user_id;
