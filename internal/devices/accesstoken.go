@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -89,6 +90,9 @@ func (s *Service) verify(ctx context.Context, token string, now time.Time) (*ver
 }
 
 func (s *Service) parse(ctx context.Context, token string, now time.Time) (*verified, error) {
+	if strings.ContainsAny(token, "\r\n") { // which base64 decoding passes over
+		return nil, errToken
+	}
 	var c claims
 	var trouble error // ours, not the token's
 	_, err := jwt.NewParser(

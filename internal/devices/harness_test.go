@@ -36,7 +36,7 @@ var otherPK = base64.StdEncoding.EncodeToString(append(bytes.Repeat([]byte{9}, 3
 // world is the area behind its routes, with two users and a clock that only
 // the test moves.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	db      *sqldb.DB
 	deps    devices.Deps
 	svc     *devices.Service
@@ -68,7 +68,7 @@ func (refresher) RefreshSession(ctx context.Context) ([]*http.Cookie, error) {
 	return []*http.Cookie{{Name: "u", Value: strconv.FormatInt(access.From(ctx).UserID, 10)}}, nil
 }
 
-func newWorld(t *testing.T, db *sqldb.DB) *world {
+func newWorld(t testing.TB, db *sqldb.DB) *world {
 	t.Helper()
 	w := &world{t: t, db: db, ms: new(atomic.Int64), keys: &keyEvents{}, address: "192.0.2.1:1000"}
 	w.ms.Store(1_700_000_000_000)
@@ -209,7 +209,7 @@ func (w *world) callOn(m *web.Mux, credential, line string, body any) answer {
 }
 
 // want fails the test unless the answer has this status and error code.
-func (a answer) want(t *testing.T, status, code int) answer {
+func (a answer) want(t testing.TB, status, code int) answer {
 	t.Helper()
 	if a.status != status || a.code != code {
 		t.Fatalf("%d/%d, want %d/%d: %s", a.status, a.code, status, code, a.body)

@@ -203,7 +203,9 @@ func TestWrongCodesAreThrottled(t *testing.T) {
 		code := w.code(w.user)
 		wrong := []func() answer{
 			func() answer { return w.call("", registration, w.body(w.user, "rc_wrong", nil)) },
-			func() answer { return w.call("", "POST /auth/device", m{"action": "device_poll", "device_code": "dc_wrong"}) },
+			func() answer {
+				return w.call("", "POST /auth/device", m{"action": "device_poll", "device_code": "dc_wrong"})
+			},
 			func() answer {
 				return w.call(session(w.user), "POST /auth/device", m{"action": "device_verify", "user_code": "AAAA-0000"})
 			},
