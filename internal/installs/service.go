@@ -1,0 +1,160 @@
+package installs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/feed"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// Devices finds devices of a user. Both give the device's id, or the fault
+// NotFound("device").
+type Devices interface {
+	DeviceID(ctx context.Context, q sqldb.Querier, userID, deviceID int64) (int64, error)
+	// DeviceIDByPublicID also refuses a malformed device_public_id with 5000.
+	DeviceIDByPublicID(ctx context.Context, q sqldb.Querier, userID int64, publicID string) (int64, error)
+}
+
+// Feed appends signals; *feed.Service is one.
+type Feed interface {
+	Append(ctx context.Context, tx *sqldb.Tx, deviceID int64, s feed.Signal) error
+}
+
+// Deps are what a Service needs; all of them are required.
+type Deps struct {
+	DB      *sqldb.DB
+	Audit   *audit.Log
+	Feed    Feed
+	Devices Devices
+	Now     func() time.Time
+}
+
+// Service reads and writes install configurations.
+type Service struct {
+	db      *sqldb.DB
+	audit   *audit.Log
+	feed    Feed
+	devices Devices
+	now     func() time.Time
+}
+
+// NewService returns a Service.
+func NewService(d Deps) *Service {
+	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, now: d.Now}
+}
+
+// Get gives the configuration of a user's device.
+func (s *Service) Get(ctx context.Context, userID, deviceID int64) (Config, error) {
+	id, err := s.devices.DeviceID(ctx, s.db.Reader(), userID, deviceID)
+	if err != nil {
+		return Config{}, err
+	}
+	return s.Own(ctx, id)
+}
+
+// Own gives the configuration of a device that has authenticated itself.
+func (s *Service) Own(ctx context.Context, deviceID int64) (Config, error) {
+	return readConfig(ctx, s.db.Reader(), deviceID)
+}
+
+// Put replaces the items and, when it is set, the script.
+func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Config, error) {
+	_, installs, err := normalise(u.Installs)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := u.Script.check(); err != nil {
+		return Config{}, err
+	}
+	return s.change(ctx, "put", u.ChangeNote, s.byID(userID, deviceID), func(_ *sqldb.Tx, row *InstallConfig) error {
+		row.Installs, row.InstallsHash = installs, digest(installs)
+		if u.Script.Set {
+			row.AfterUpdateScript = nullable(u.Script.Text)
+		}
+		return nil
+	})
+}
+
+// Restore copies items and script of an earlier version into a new one.
+func (s *Service) Restore(ctx context.Context, userID, deviceID, version int64, changeNote string) (Config, error) {
+	if changeNote == "" {
+		changeNote = fmt.Sprintf("restored version %d", version)
+	}
+	return s.change(ctx, "restore", changeNote, s.byID(userID, deviceID), func(tx *sqldb.Tx, row *InstallConfig) error {
+		old, err := readVersion(ctx, tx, row.DeviceID, version)
+		if err != nil {
+			return err
+		}
+		row.Installs, row.InstallsHash, row.AfterUpdateScript = old.Installs, old.InstallsHash, old.AfterUpdateScript
+		return nil
+	})
+}
+
+// Patch applies all changes or none. A key that is granted single devices gets
+// the answer of an absent one for any other (decisions.md section 3).
+func (s *Service) Patch(ctx context.Context, caller *access.Caller, publicID string, c Changes) (Config, error) {
+	find := func(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+		id, err := s.devices.DeviceIDByPublicID(ctx, tx, caller.UserID, publicID)
+		if err == nil && !caller.May("ForInstallConfigUpdate", "update", id) {
+			err = fault.NotFound("device")
+		}
+		return id, err
+	}
+	return s.change(ctx, "patch", "", find, func(_ *sqldb.Tx, row *InstallConfig) error {
+		if len(c.Patches) > 0 {
+			items, err := decodeItems(row.Installs)
+			if err != nil {
+				return err
+			}
+			if items, err = apply(items, c.Patches); err != nil {
+				return err
+			}
+			if _, row.Installs, err = normalise(items); err != nil {
+				return err
+			}
+		}
+		row.InstallsHash = digest(row.Installs)
+		if c.Script.Set {
+			row.AfterUpdateScript = nullable(c.Script.Text)
+		}
+		return nil
+	})
+}
+
+// Histories lists the versions of a device, newest first, and their number.
+func (s *Service) Histories(ctx context.Context, userID, deviceID, offset, limit int64) ([]History, int64, error) {
+	id, err := s.devices.DeviceID(ctx, s.db.Reader(), userID, deviceID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return readHistories(ctx, s.db.Reader(), id, offset, limit)
+}
+
+// Version gives one version with its content.
+func (s *Service) Version(ctx context.Context, userID, deviceID, version int64) (Version, error) {
+	id, err := s.devices.DeviceID(ctx, s.db.Reader(), userID, deviceID)
+	if err != nil {
+		return Version{}, err
+	}
+	row, err := readVersion(ctx, s.db.Reader(), id, version)
+	if err != nil {
+		return Version{}, err
+	}
+	items, err := decodeItems(row.Installs)
+	if err != nil {
+		return Version{}, fmt.Errorf("install config version %d of device %d: %w", version, id, err)
+	}
+	history := History{Version: row.Version, ChangeNote: row.ChangeNote, UpdatedBy: row.UpdatedBy, CreatedAt: row.CreatedAt, InstallsHash: row.InstallsHash}
+	return Version{History: history, Installs: items, Script: text(row.AfterUpdateScript)}, nil
+}
+
+func (s *Service) byID(userID, deviceID int64) func(context.Context, *sqldb.Tx) (int64, error) {
+	return func(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+		return s.devices.DeviceID(ctx, tx, userID, deviceID)
+	}
+}
