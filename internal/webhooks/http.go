@@ -79,8 +79,8 @@ func (s *Service) handleGet(ctx context.Context, in *itemInput) (Webhook, error)
 }
 
 type updateInput struct {
-	itemInput
-	Body Input
+	WebhookID int64 `path:"webhook_id"`
+	Body      Input
 }
 
 func (s *Service) handleUpdate(ctx context.Context, in *updateInput) (*web.Reply[Webhook], error) {
@@ -110,7 +110,7 @@ func (s *Service) handleTest(ctx context.Context, in *itemInput) (*web.Reply[Del
 }
 
 type deliveriesInput struct {
-	itemInput
+	WebhookID int64 `path:"webhook_id"`
 	web.Page
 }
 
@@ -123,7 +123,7 @@ func (s *Service) handleDeliveries(ctx context.Context, in *deliveriesInput) (*w
 }
 
 type redeliverInput struct {
-	itemInput
+	WebhookID  int64 `path:"webhook_id"`
 	DeliveryID int64 `path:"delivery_id"`
 }
 
