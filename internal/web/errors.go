@@ -176,6 +176,9 @@ func validation(ctx huma.Context, status int, message string, errs ...error) hum
 }
 
 func sentence(d *huma.ErrorDetail) string {
+	if strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()) {
+		return "Content-Type: must be application/json"
+	}
 	place := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
 	if place == "" {
 		return d.Message

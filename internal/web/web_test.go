@@ -143,7 +143,7 @@ func TestAnswers(t *testing.T) {
 		{"NUL in path", "GET", "/apiv1/me/items%00", "", session, 400, `NUL`},
 		{"NUL in query", "GET", "/apiv1/me/items?limit=%00", "", session, 400, `NUL`},
 		{"too large", "POST", "/apiv1/me/items", `{"name":"` + strings.Repeat("a", 1<<20) + `"}`, session, 413, `"code":5000`},
-		{"other content type", "POST", "/apiv1/me/items", `name=a`, []string{"Cookie", "s=7", "Content-Type", "application/x-www-form-urlencoded"}, 400, `"code":5000`},
+		{"other content type", "POST", "/apiv1/me/items", `name=a`, []string{"Cookie", "s=7", "Content-Type", "application/x-www-form-urlencoded"}, 400, `"what":"Content-Type: must be application/json"`},
 		{"deep", "POST", "/apiv1/me/items", `{"name":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, session, 400, `"code":5000`},
 		{"lenient", "POST", "/apiv1/lenient", `{"name":"a","newer":{}}`, nil, 200, `"data"`},
 		{"no content", "DELETE", "/apiv1/me/items/1", "", session, 204, ""},

@@ -10,3 +10,7 @@ CREATE TABLE audit_log (
     request_id TEXT   NOT NULL
 );
 CREATE INDEX audit_log_user ON audit_log (user_id, id);
+CREATE TABLE settings (
+    name  TEXT  PRIMARY KEY,
+    value BYTEA NOT NULL
+);

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"certharbor.dev/certharbor/internal/app"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/identity"
+)
+
+func userCommand(environ []string) *cobra.Command {
+	cmd := &cobra.Command{Use: "user", Short: "Make and look after users"}
+	cmd.AddCommand(userCreate(environ), userList(environ), userDisable(environ), userSetPassword(environ))
+	for _, sub := range cmd.Commands() {
+		app.Flags(sub.Flags())
+	}
+	return cmd
+}
+
+// withUsers runs f on the users of the database that the flags name.
+func withUsers(cmd *cobra.Command, environ []string, f func(*identity.Service) error) error {
+	c, err := app.Load(cmd.Flags(), environ)
+	if err != nil {
+		return err
+	}
+	users, done, err := app.Users(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return public(f(users))
+}
+
+// public leaves out the code that a fault has in the API.
+func public(err error) error {
+	if f := fault.As(err); f != nil && f.Err == nil {
+		return errors.New(f.What)
+	}
+	return err
+}
+
+func userCreate(environ []string) *cobra.Command {
+	var user identity.NewUser
+	var fromStdin bool
+	cmd := &cobra.Command{
+		Use:   "create --email E --password-stdin",
+		Short: "Make an active user and print the id",
+		Example: `  echo 'Correct-Horse-7-Battery' | certharbor user create --email me@example.org --admin --password-stdin
+  certharbor user create --email me@example.org --password-stdin < password.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if user.Password, err = readPassword(cmd, fromStdin); err != nil {
+				return err
+			}
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				id, err := users.CreateUser(cmd.Context(), user)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), id)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&user.Email, "email", "", "e-mail `address`, with which the user signs in")
+	cmd.Flags().StringVar(&user.Name, "name", "", "user `name`, 3 to 64 of A-Z a-z 0-9 . _ -")
+	cmd.Flags().BoolVar(&user.Admin, "admin", false, "make an administrator")
+	passwordFlag(cmd, &fromStdin)
+	_ = cmd.MarkFlagRequired("email") // fails only for a flag that does not exist
+	return cmd
+}
+
+func passwordFlag(cmd *cobra.Command, fromStdin *bool) {
+	cmd.Flags().BoolVar(fromStdin, "password-stdin", false, "read the password from standard input, one line")
+}
+
+// readPassword takes passwords from standard input alone: arguments and
+// variables are seen by others on the machine.
+func readPassword(cmd *cobra.Command, fromStdin bool) (string, error) {
+	if !fromStdin {
+		return "", errors.New("give the password on standard input: add --password-stdin, see --help for an example")
+	}
+	line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 4096)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func userList(environ []string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List users", Example: "  certharbor user list", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tE-MAIL\tNAME\tSTATUS\tROLES")
+				for after := int64(0); ; {
+					page, err := users.ListUsers(cmd.Context(), after, 1000)
+					if err != nil {
+						return err
+					}
+					for _, u := range page {
+						fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Name, u.Status, strings.Join(u.Roles, ","))
+						after = u.ID
+					}
+					if len(page) < 1000 {
+						return w.Flush()
+					}
+				}
+			})
+		},
+	}
+}
+
+func userDisable(environ []string) *cobra.Command {
+	return &cobra.Command{
+		Use: "disable USER", Short: "Disable a user and end all of the user's sessions",
+		Long: "Disable a user, named by id or e-mail address, and end all of the user's sessions at once.", Example: "  certharbor user disable me@example.org",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				u, err := users.FindUser(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return users.DisableUser(cmd.Context(), u.ID)
+			})
+		},
+	}
+}
+
+func userSetPassword(environ []string) *cobra.Command {
+	var fromStdin bool
+	cmd := &cobra.Command{
+		Use: "set-password USER --password-stdin", Short: "Give a user a new password",
+		Example: "  certharbor user set-password me@example.org --password-stdin < password.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := readPassword(cmd, fromStdin)
+			if err != nil {
+				return err
+			}
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				u, err := users.FindUser(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return users.SetPassword(cmd.Context(), u.ID, password)
+			})
+		},
+	}
+	passwordFlag(cmd, &fromStdin)
+	return cmd
+}

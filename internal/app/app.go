@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/devices"
+	"certharbor.dev/certharbor/internal/feed"
+	"certharbor.dev/certharbor/internal/identity"
+	"certharbor.dev/certharbor/internal/installs"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/outbound"
+	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
+	"certharbor.dev/certharbor/internal/webhooks"
+)
+
+// Options are what the settings do not say.
+type Options struct {
+	Version string
+	Log     *slog.Logger
+	Now     func() time.Time // nil: time.Now
+
+	// For tests: faults of the store and of outgoing calls.
+	CommitFault func() bool
+	ACMEFault   func(*http.Request) outbound.Fault
+}
+
+// App is the whole server without its listeners. It is an http.Handler.
+type App struct {
+	config     Config
+	log        *slog.Logger
+	now        func() time.Time
+	db         *sqldb.DB
+	keys       *seal.Keyring
+	acme       *acme.Pool
+	areas      areas
+	jobs       *jobs.Engine
+	mux        *web.Mux
+	challenges http.Handler
+}
+
+// areas are the services, in the order of the graph.
+type areas struct {
+	limiter  *ratelimit.Limiter
+	identity *identity.Service
+	devices  *devices.Service
+	feed     *feed.Service
+	accounts *acmeaccounts.Service
+	installs *installs.Service
+	webhooks *webhooks.Service
+}
+
+// New opens the database and the master key of the settings and connects the
+// areas. Nothing runs in the background before Start.
+func New(ctx context.Context, c Config, o Options) (*App, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	db, err := openDatabase(ctx, c, o.Log, o.CommitFault)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{config: c, log: o.Log, now: o.Now, db: db}
+	if err := a.connect(ctx, o); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) connect(ctx context.Context, o Options) (err error) {
+	if a.keys, err = openKeyring(ctx, a.db, a.config.masterKeyPath()); err != nil {
+		return err
+	}
+	if err := a.makeAreas(o); err != nil {
+		return err
+	}
+	registry := jobs.NewRegistry()
+	a.register(registry)
+	quiet := slog.New(levelHandler{a.log.Handler(), slog.LevelWarn})
+	if a.jobs, err = jobs.New(ctx, a.db, registry, quiet); err != nil {
+		return err
+	}
+	a.areas.webhooks.UseJobs(a.jobs)
+	if a.mux, err = a.mount(o.Version); err != nil {
+		return err
+	}
+	a.challenges = http.NotFoundHandler()
+	return nil
+}
+
+func (a *App) makeAreas(o Options) error {
+	webhookCIDRs, err := prefixes(a.config.WebhookAllowCIDRs)
+	if err != nil {
+		return fmt.Errorf("webhook-allow-cidrs: %w", err)
+	}
+	acmeCIDRs, err := prefixes(a.config.ACMEAllowCIDRs)
+	if err != nil {
+		return fmt.Errorf("acme-allow-cidrs: %w", err)
+	}
+	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault})
+	trail := audit.New(a.now)
+	s := &a.areas
+	s.limiter = ratelimit.NewLimiter(a.db, a.now)
+	s.identity = identity.NewService(identity.Deps{
+		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now,
+		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
+	})
+	s.devices = devices.NewService(devices.Deps{
+		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity,
+		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
+	})
+	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
+	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, Now: a.now})
+	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
+	s.webhooks = webhooks.NewService(webhooks.Deps{
+		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs},
+	})
+	return nil
+}
+
+// register declares the background work of every area.
+func (a *App) register(r *jobs.Registry) {
+	s := &a.areas
+	s.limiter.Register(r)
+	s.identity.Register(r)
+	s.devices.Register(r)
+	s.webhooks.Register(r)
+}
+
+// mount adds the routes of every area: the list of routes of the server.
+func (a *App) mount(version string) (*web.Mux, error) {
+	s := &a.areas
+	m := web.New(web.Options{
+		Log: a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now,
+		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: noKeys, Worker: noWorkers},
+	})
+	mountHealth(m, a.db, version)
+	s.identity.Mount(m)
+	s.devices.Mount(m)
+	s.feed.Mount(m)
+	s.accounts.Mount(m)
+	s.installs.Mount(m)
+	s.webhooks.Mount(m)
+	return m, m.MountDocs()
+}
+
+// ServeHTTP implements http.Handler.
+func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// Mux is the router, for the tests that read its routes.
+func (a *App) Mux() *web.Mux { return a.mux }
+
+// Start begins the background work.
+func (a *App) Start(ctx context.Context) error {
+	if err := a.jobs.Start(ctx); err != nil {
+		return fmt.Errorf("start background work: %w", err)
+	}
+	return nil
+}
+
+// Release ends what waits for news, so that a stop need not wait for it.
+func (a *App) Release() { a.areas.feed.Close() }
+
+// Stop lets background work finish until ctx is done.
+func (a *App) Stop(ctx context.Context) error { return a.jobs.Stop(ctx) }
+
+// Close gives everything back. Call it after Stop.
+func (a *App) Close() {
+	if a.acme != nil {
+		a.acme.Close()
+	}
+	if err := a.db.Close(); err != nil {
+		a.log.Error("close database", "error", err)
+	}
+}

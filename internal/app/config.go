@@ -1,0 +1,220 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// Config are the settings of the server (decisions.md section 6). Each is a
+// flag, an environment variable CERTHARBOR_<NAME> and a key of the YAML file,
+// in rising order file, environment, flag.
+type Config struct {
+	Listen            string   `koanf:"listen"`
+	Data              string   `koanf:"data"`
+	DB                string   `koanf:"db"`
+	BaseURL           string   `koanf:"base-url"`
+	TLSListen         string   `koanf:"tls-listen"`
+	TLSCert           string   `koanf:"tls-cert"`
+	TLSKey            string   `koanf:"tls-key"`
+	HTTP01Listen      string   `koanf:"http01-listen"`
+	SessionCookie     string   `koanf:"session-cookie"`
+	WebhookAllowCIDRs []string `koanf:"webhook-allow-cidrs"`
+	ACMEAllowCIDRs    []string `koanf:"acme-allow-cidrs"`
+	MasterKeyFile     string   `koanf:"master-key-file"`
+	LogLevel          string   `koanf:"log-level"`
+	LogFormat         string   `koanf:"log-format"`
+}
+
+// Flags declares the settings on a flag set, with their defaults.
+func Flags(f *pflag.FlagSet) {
+	f.String("config", "", "YAML `file` with settings; flags and CERTHARBOR_* variables win over it")
+	f.String("listen", "127.0.0.1:8080", "`address` of the API, plain HTTP")
+	f.String("data", "./data", "`folder` for the database, the master key and the lock")
+	f.String("db", "", "PostgreSQL `address` postgres://user:password@host/name; empty: SQLite in the data folder")
+	f.String("base-url", "", "public `address` of this server, for links; empty: from the listen address")
+	f.String("tls-listen", "", "`address` of the API over TLS; empty: off")
+	f.String("tls-cert", "", "PEM `file` with the certificate for --tls-listen; empty: one is made")
+	f.String("tls-key", "", "PEM `file` with the key for --tls-listen")
+	f.String("http01-listen", "", "further `address` that answers ACME HTTP-01 challenges, for example :80")
+	f.String("session-cookie", "certharbor_session", "`name` of the session cookie")
+	f.StringSlice("webhook-allow-cidrs", nil, "special `ranges` that webhooks may reach, for example 10.0.0.0/8")
+	f.StringSlice("acme-allow-cidrs", nil, "special `ranges` that ACME directories may be in")
+	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
+	f.String("log-level", "info", "debug, info, warn or error")
+	f.String("log-format", "json", "json or text")
+}
+
+const envPrefix = "CERTHARBOR_"
+
+// Load reads the settings from flags, environment and file, without checking
+// them. environ is in the form of os.Environ.
+func Load(f *pflag.FlagSet, environ []string) (Config, error) {
+	k := koanf.New(".")
+	path, err := f.GetString("config")
+	if err != nil {
+		return Config{}, fmt.Errorf("read flag --config: %w", err)
+	}
+	variables := env.Provider(".", env.Opt{
+		Prefix:        envPrefix,
+		EnvironFunc:   func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) { return fromEnvironment(f, name, value) },
+	})
+	fromEnv := koanf.New(".")
+	if err := fromEnv.Load(variables, nil); err != nil {
+		return Config{}, fmt.Errorf("read environment: %w", err)
+	}
+	if path == "" {
+		path = fromEnv.String("config")
+	}
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return Config{}, fmt.Errorf("read settings file: %w", err)
+		}
+	}
+	if err := k.Merge(fromEnv); err != nil {
+		return Config{}, fmt.Errorf("merge environment: %w", err)
+	}
+	if err := k.Load(posflag.Provider(f, ".", k), nil); err != nil {
+		return Config{}, fmt.Errorf("read flags: %w", err)
+	}
+	var c Config
+	if err := k.Unmarshal("", &c); err != nil {
+		return Config{}, fmt.Errorf("settings: %w", err)
+	}
+	return c, unknownKeys(k, f)
+}
+
+// fromEnvironment turns CERTHARBOR_HTTP01_LISTEN into http01-listen. Other
+// programs of the suite have variables of their own, which are passed over.
+func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
+	key := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, envPrefix)), "_", "-")
+	if f.Lookup(key) == nil {
+		return "", nil
+	}
+	if strings.HasSuffix(key, "-cidrs") {
+		return key, strings.Split(value, ",")
+	}
+	return key, value
+}
+
+// unknownKeys refuses misspelt keys of the file.
+func unknownKeys(k *koanf.Koanf, f *pflag.FlagSet) error {
+	var errs []error
+	for _, key := range k.Keys() {
+		if f.Lookup(key) == nil {
+			errs = append(errs, fmt.Errorf("%s: no such setting; see certharbor serve --help", key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check lists everything that is wrong with the settings, or returns nil.
+func (c Config) Check() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
+	}
+	for name, address := range map[string]string{"listen": c.Listen, "tls-listen": c.TLSListen, "http01-listen": c.HTTP01Listen} {
+		if address == "" && name != "listen" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			bad(name, "must be host:port, for example 127.0.0.1:8080")
+		}
+	}
+	if c.Data == "" {
+		bad("data", "must name a folder")
+	}
+	if c.DB != "" && !strings.HasPrefix(c.DB, "postgres://") && !strings.HasPrefix(c.DB, "postgresql://") {
+		bad("db", "must be empty (SQLite) or postgres://user:password@host:port/name")
+	}
+	if u, err := url.Parse(c.BaseURL); c.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		bad("base-url", "must be http://host or https://host")
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("tls-cert", "and tls-key must be given together")
+	}
+	if strings.ContainsAny(c.SessionCookie, " =;,\t\"") || c.SessionCookie == "" {
+		bad("session-cookie", "must be a cookie name, for example certharbor_session")
+	}
+	if _, err := prefixes(c.WebhookAllowCIDRs); err != nil {
+		bad("webhook-allow-cidrs", "%w", err)
+	}
+	if _, err := prefixes(c.ACMEAllowCIDRs); err != nil {
+		bad("acme-allow-cidrs", "%w", err)
+	}
+	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
+		bad("log-level", "must be debug, info, warn or error")
+	}
+	if c.LogFormat != "json" && c.LogFormat != "text" {
+		bad("log-format", "must be json or text")
+	}
+	return errors.Join(errs...)
+}
+
+func prefixes(list []string) ([]netip.Prefix, error) {
+	var result []netip.Prefix
+	for _, s := range list {
+		p, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a range such as 10.0.0.0/8", s)
+		}
+		result = append(result, p)
+	}
+	return result, nil
+}
+
+// PublicURL is the address of this server in links, without a slash at the end.
+func (c Config) PublicURL() string {
+	if c.BaseURL != "" {
+		return strings.TrimSuffix(c.BaseURL, "/")
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil || host == "" || host == "0.0.0.0" || host == "::" {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// HTTPS reports whether people reach this server by https.
+func (c Config) HTTPS() bool { return strings.HasPrefix(c.BaseURL, "https://") }
+
+func (c Config) databasePath() string { return filepath.Join(c.Data, "certharbor.db") }
+
+func (c Config) masterKeyPath() string {
+	if c.MasterKeyFile != "" {
+		return c.MasterKeyFile
+	}
+	return filepath.Join(c.Data, "master.key")
+}
+
+// Shown lists the effective settings as "name: value", secrets hidden.
+func (c Config) Shown() []string {
+	db := c.DB
+	if u, err := url.Parse(db); err == nil && u.User != nil {
+		db = u.Redacted()
+	} else if db != "" {
+		db = "(hidden)"
+	}
+	return []string{
+		"listen: " + c.Listen, "data: " + c.Data, "db: " + db, "base-url: " + c.PublicURL(),
+		"tls-listen: " + c.TLSListen, "tls-cert: " + c.TLSCert, "tls-key: " + c.TLSKey,
+		"http01-listen: " + c.HTTP01Listen, "session-cookie: " + c.SessionCookie,
+		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
+		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
+		"master-key-file: " + c.masterKeyPath(), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
+	}
+}

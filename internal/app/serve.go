@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// drainTime is how long SIGTERM lets requests and jobs finish.
+const drainTime = 30 * time.Second
+
+// Serve runs the server until ctx is done or a SIGINT or SIGTERM arrives, then
+// drains for at most 30 s; a second signal stops at once.
+func Serve(ctx context.Context, c Config, version string, environ []string, stdout, stderr io.Writer) error {
+	if err := c.Check(); err != nil {
+		return fmt.Errorf("settings:\n%w", err)
+	}
+	log := newLogger(c, stderr)
+	if err := prepareFolder(c.Data); err != nil {
+		return err
+	}
+	l, err := lockForServing(c.Data)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	a, err := New(ctx, c, Options{Version: version, Log: log})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	servers, err := a.listen()
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	failed := make(chan error, len(servers))
+	for _, s := range servers {
+		go func() { failed <- s.serve() }()
+	}
+	log.Info("serving", "listen", servers[0].listener.Addr().String(), "base_url", c.PublicURL(), "database", string(a.db.Dialect()), "version", version)
+	fmt.Fprintf(stdout, "CertHarbor %s serves %s\n", version, c.PublicURL())
+
+	var cause error
+	select {
+	case <-ctx.Done():
+	case <-signals:
+	case cause = <-failed:
+	case <-a.db.Broken():
+		return errors.New("the disk failed: a write could not be made durable. Nothing was acknowledged after it. Check the disk, then start again")
+	}
+	return errors.Join(cause, drain(ctx, a, servers, signals, log))
+}
+
+func drain(ctx context.Context, a *App, servers []*server, signals <-chan os.Signal, log *slog.Logger) error {
+	log.Info("stopping", "drain_seconds", int(drainTime.Seconds()))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	a.Release() // long polls answer now
+	var group sync.WaitGroup
+	for _, s := range servers {
+		group.Go(func() {
+			if err := s.http.Shutdown(ctx); err != nil {
+				_ = s.http.Close()
+			}
+		})
+	}
+	group.Wait()
+	return a.Stop(ctx)
+}
+
+type server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+func (s *server) serve() error {
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", s.listener.Addr(), err)
+	}
+	return nil
+}
+
+// listen opens every configured address before anything is served.
+func (a *App) listen() ([]*server, error) {
+	var servers []*server
+	open := func(address string, h http.Handler, config *tls.Config) error {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w", address, err)
+		}
+		if config != nil {
+			l = tls.NewListener(l, config)
+		}
+		servers = append(servers, &server{listener: l, http: httpServer(h, a.log)})
+		return nil
+	}
+	err := open(a.config.Listen, a, nil)
+	if err == nil && a.config.TLSListen != "" {
+		var config *tls.Config
+		if config, err = serverTLS(a.config); err == nil {
+			err = open(a.config.TLSListen, a, config)
+		}
+	}
+	if err == nil && a.config.HTTP01Listen != "" {
+		err = open(a.config.HTTP01Listen, a.challenges, nil)
+	}
+	if err != nil {
+		for _, s := range servers {
+			_ = s.listener.Close()
+		}
+		return nil, err
+	}
+	return servers, nil
+}
+
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		WriteTimeout:      2 * time.Minute, // long polls take up to 30 s
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // TLS scanners, closed connections
+	}
+}
+
+func newLogger(c Config, w io.Writer) *slog.Logger {
+	var level slog.LevelVar
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		level.Set(slog.LevelInfo)
+	}
+	options := &slog.HandlerOptions{Level: &level}
+	if c.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
