@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	tokenAudience = "certharbor-device"
-	tokenUse      = "device-access" // so that no other token under the same keys passes
-	maxToken      = 4096            // bytes of a token worth reading
+	audience  = "certharbor-device"
+	accessUse = "device-access" // so that no other token under the same keys passes
+	maxToken  = 4096            // bytes of a token worth reading
 )
 
 // claims are those of wire.md section 2 and what ties a token to its family.
@@ -42,11 +42,11 @@ func (s *Service) sign(keys *signingKeys, d deviceRow, now time.Time) (string, e
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Subject:   strconv.FormatInt(d.UserID, 10),
-			Audience:  jwt.ClaimStrings{tokenAudience},
+			Audience:  jwt.ClaimStrings{audience},
 			IssuedAt:  jwt.NewNumericDate(now),
 			ExpiresAt: jwt.NewNumericDate(now.Add(s.AccessTTL)),
 		},
-		DeviceID: d.ID, SessionNo: d.SessionNo, Use: tokenUse,
+		DeviceID: d.ID, SessionNo: d.SessionNo, Use: accessUse,
 	})
 	token.Header["kid"] = keys.newest
 	signed, err := token.SignedString(keys.byKID[keys.newest])
@@ -97,7 +97,7 @@ func (s *Service) parse(ctx context.Context, token string, now time.Time) (*veri
 	var trouble error // ours, not the token's
 	_, err := jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-		jwt.WithAudience(tokenAudience),
+		jwt.WithAudience(audience),
 		jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(func() time.Time { return now }),
 		jwt.WithStrictDecoding(),
@@ -116,7 +116,7 @@ func (s *Service) parse(ctx context.Context, token string, now time.Time) (*veri
 	if trouble != nil {
 		return nil, fmt.Errorf("verify device token: %w", trouble)
 	}
-	if err != nil || c.Use != tokenUse {
+	if err != nil || c.Use != accessUse {
 		return nil, errToken
 	}
 	userID, err := strconv.ParseInt(c.Subject, 10, 64)

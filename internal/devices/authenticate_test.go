@@ -5,7 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func TestAccessTokenClaims(t *testing.T) {
 	a := w.register(w.user, nil).want(t, 201, 0)
 	token := a.text("session.access_token")
 	claims := payload(t, token)
-	if claims["device_id"] != json.Number(fmt.Sprint(a.id("device.id"))) || claims["sub"] != fmt.Sprint(w.user) || claims["exp"] != json.Number("1700003600") {
+	if claims["device_id"] != json.Number(strconv.FormatInt(a.id("device.id"), 10)) || claims["sub"] != strconv.FormatInt(w.user, 10) || claims["exp"] != json.Number("1700003600") {
 		t.Errorf("claims: %v", claims)
 	}
 	caller, err := w.svc.AuthenticateDevice(t.Context(), token)
@@ -69,7 +70,7 @@ func TestForgedTokens(t *testing.T) {
 	}
 	claims := func(change m) jwt.MapClaims {
 		c := jwt.MapClaims{
-			"sub": fmt.Sprint(w.user), "aud": []string{"certharbor-device"}, "iat": 1_700_000_000, "exp": 1_700_003_600,
+			"sub": strconv.FormatInt(w.user, 10), "aud": []string{"certharbor-device"}, "iat": 1_700_000_000, "exp": 1_700_003_600,
 			"device_id": a.id("device.id"), "session_no": 1, "token_use": "device-access",
 		}
 		for k, v := range change {
@@ -84,9 +85,7 @@ func TestForgedTokens(t *testing.T) {
 	forge := func(method jwt.SigningMethod, key any, header, change m) string {
 		token := jwt.NewWithClaims(method, claims(change))
 		token.Header["kid"] = kid
-		for k, v := range header {
-			token.Header[k] = v
-		}
+		maps.Copy(token.Header, header)
 		signed, err := token.SignedString(key)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +130,7 @@ func TestForgedTokens(t *testing.T) {
 	}
 	w.notify(forge(hs, key, nil, m{"device_id": nil})).want(t, 400, 5000)
 	w.notify(forge(hs, key, nil, m{"device_id": 999})).want(t, 403, 5022)
-	w.notify(forge(hs, key, nil, m{"sub": fmt.Sprint(w.other)})).want(t, 403, 5022)
+	w.notify(forge(hs, key, nil, m{"sub": strconv.FormatInt(w.other, 10)})).want(t, 403, 5022)
 }
 
 func TestDeadDevicesAreRefusedAtOnce(t *testing.T) {

@@ -11,15 +11,6 @@ import (
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
-// The answers to refresh tokens that are not good (wire.md section 2). Agents
-// look for the words "rotated" and "family revoked", so only those hold them.
-var (
-	errRefreshUnknown  = fault.Unauthorized("The refresh token is unknown or has expired; log the device in again.")
-	errRefreshRotated  = &fault.Error{Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated", What: "The refresh token was already rotated; use the newer one, or log the device in again."}
-	errRefreshRevoked  = &fault.Error{Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated", What: "Token family revoked, because a rotated refresh token was used again; log the device in again."}
-	errRefreshInactive = fault.Forbidden("The device or its user is not active.")
-)
-
 // plausible tells without a lock whether the token may be one of ours, so that
 // garbage never reaches the writer.
 func (s *Service) plausible(ctx context.Context, token string) (lookup string, err error) {
@@ -114,38 +105,4 @@ func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d 
 		return DeviceTokens{}, err
 	}
 	return DeviceTokens{AccessToken: signed, RefreshToken: token, TokenType: "Bearer", ExpiresIn: int64(s.AccessTTL / time.Second)}, nil
-}
-
-// Refresh trades a refresh token for the next pair. A token that was rotated
-// already is 10003, any other that is not good 5018 (5022 when the device or its
-// user is not active).
-func (s *Service) Refresh(ctx context.Context, token string) (DeviceTokens, error) {
-	lookup, err := s.plausible(ctx, token)
-	if err != nil {
-		return DeviceTokens{}, err
-	}
-	keys, err := s.signer.current(ctx)
-	if err != nil {
-		return DeviceTokens{}, err
-	}
-	var tokens DeviceTokens
-	var refusal error
-	var d deviceRow
-	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
-		if d, refusal, err = s.spend(ctx, tx, lookup, token); err != nil || refusal != nil {
-			return err
-		}
-		tokens, err = s.issue(ctx, tx, keys, d)
-		return err
-	})
-	if refusal != nil || err != nil {
-		s.devices.forget(d.ID) // its family may have ended
-	}
-	if err != nil {
-		return DeviceTokens{}, fmt.Errorf("refresh: %w", err)
-	}
-	if refusal != nil {
-		return DeviceTokens{}, refusal
-	}
-	return tokens, nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -93,7 +94,7 @@ func (w *world) node() (*devices.Service, *web.Mux) {
 		Session: func(r *http.Request) (*access.Caller, error) {
 			c, err := r.Cookie("u")
 			if err != nil {
-				return nil, nil
+				return nil, nil //nolint:nilerr // no cookie, no caller
 			}
 			id, err := strconv.ParseInt(c.Value, 10, 64)
 			return &access.Caller{Kind: access.KindSession, UserID: id, SessionID: 1}, err
@@ -242,9 +243,7 @@ type m = map[string]any
 // body is a registration as agents send it.
 func (w *world) body(user int64, code string, more m) m {
 	b := m{"user_id": user, "registration_code": code, "device_public_id": publicID, "dev_pk": devPK, "platform": "linux", "ip": "unknown", "extra": true}
-	for k, v := range more {
-		b[k] = v
-	}
+	maps.Copy(b, more)
 	return b
 }
 

@@ -3,6 +3,7 @@ package devices_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestListAndDelete(t *testing.T) {
 		// A foreign object, an absent one and one that is no id answer alike.
 		base := fmt.Sprintf("DELETE /apiv1/users/%d/devices/", w.user)
 		absent := w.call(session(w.user), base+"999999", nil).want(t, 404, 5003)
-		for _, id := range []string{fmt.Sprint(foreign.id("device.id")), "+1x", "9223372036854775808", "me", "%31x"} {
+		for _, id := range []string{strconv.FormatInt(foreign.id("device.id"), 10), "+1x", "9223372036854775808", "me", "%31x"} {
 			if a := w.call(session(w.user), base+id, nil).want(t, 404, 5003); a.body != absent.body {
 				t.Errorf("%s: %s, absent: %s", id, a.body, absent.body)
 			}

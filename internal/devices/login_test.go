@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,9 +16,7 @@ const deviceLogin = "POST /auth/device"
 func (w *world) start(more m) answer {
 	w.t.Helper()
 	b := m{"action": "device_start"}
-	for k, v := range more {
-		b[k] = v
-	}
+	maps.Copy(b, more)
 	return w.call("", deviceLogin, b)
 }
 
@@ -29,9 +28,7 @@ func (w *world) poll(started answer) answer {
 func (w *world) verify(user int64, started answer, more m) answer {
 	w.t.Helper()
 	b := m{"action": "device_verify", "user_code": strings.ToLower(started.text("user_code"))}
-	for k, v := range more {
-		b[k] = v
-	}
+	maps.Copy(b, more)
 	return w.call(session(user), deviceLogin, b)
 }
 

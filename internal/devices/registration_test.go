@@ -3,6 +3,7 @@ package devices_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,7 +237,7 @@ func TestRegistrationInput(t *testing.T) {
 		"dev_pk long":    {"dev_pk": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
 		"dev_pk zero":    {"dev_pk": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="},
 		"dev_pk urlsafe": {"dev_pk": strings.ReplaceAll(devPK, "/", "_")},
-		"user_id text":   {"user_id": fmt.Sprint(w.user)},
+		"user_id text":   {"user_id": strconv.FormatInt(w.user, 10)},
 		"user_id float":  {"user_id": 1.5},
 		"user_id huge":   {"user_id": 1e30},
 		"name":           {"name": 5},
