@@ -227,7 +227,7 @@ func TestSweep(t *testing.T) {
 		rec := newReceiver(t, nil)
 		f.hook(rec.URL, nil)
 		f.issued(1, 10)
-		exec(t, db, "DELETE FROM test_jobs")
+		execute(t, db, "DELETE FROM test_jobs")
 		if err := f.sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ type jobTable struct{ db *sqldb.DB }
 
 func newJobTable(t testing.TB, db *sqldb.DB) *jobTable {
 	t.Helper()
-	exec(t, db, "CREATE TABLE test_jobs (webhook_id BIGINT NOT NULL, token BIGINT NOT NULL, at BIGINT NOT NULL)")
+	execute(t, db, "CREATE TABLE test_jobs (webhook_id BIGINT NOT NULL, token BIGINT NOT NULL, at BIGINT NOT NULL)")
 	return &jobTable{db}
 }
 
@@ -128,7 +128,7 @@ func newFixture(t testing.TB, db *sqldb.DB, change ...func(*Deps)) *fixture {
 	return f
 }
 
-func exec(t testing.TB, db *sqldb.DB, query string, args ...any) {
+func execute(t testing.TB, db *sqldb.DB, query string, args ...any) {
 	t.Helper()
 	if _, err := db.Writer().ExecContext(t.Context(), query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)

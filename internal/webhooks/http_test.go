@@ -306,7 +306,7 @@ func TestDeliveriesOverHTTP(t *testing.T) {
 func TestSecretIsSealed(t *testing.T) {
 	f := newFixture(t, dbtest.SQLite(t))
 	a, b := f.hook("https://a.example.com", nil), f.hook("https://b.example.com", nil)
-	exec(t, f.db, "UPDATE service_webhooks SET secret = (SELECT secret FROM service_webhooks WHERE id = $1) WHERE id = $2", a.ID, b.ID)
+	execute(t, f.db, "UPDATE service_webhooks SET secret = (SELECT secret FROM service_webhooks WHERE id = $1) WHERE id = $2", a.ID, b.ID)
 	for id, ok := range map[int64]bool{a.ID: true, b.ID: false} {
 		hook, err := lockIn(t, f, id)
 		if err != nil {
