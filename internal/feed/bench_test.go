@@ -63,6 +63,7 @@ func BenchmarkIdlePoll(b *testing.B) {
 }
 
 func idleRequest(b *testing.B, url, tag string) *http.Request {
+	b.Helper()
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, url+"/apiv1/devices/self/updates?limit=10", nil)
 	r.Header.Set("Authorization", "Bearer "+signHS256(1))
 	r.Header.Set("If-None-Match", tag)
@@ -79,6 +80,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
 func inProcess(b *testing.B, h http.Handler, tag string) {
+	b.Helper()
 	r := idleRequest(b, "", tag)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -91,6 +93,7 @@ func inProcess(b *testing.B, h http.Handler, tag string) {
 }
 
 func overSocket(b *testing.B, h http.Handler, tag string) {
+	b.Helper()
 	server := httptest.NewServer(h)
 	defer server.Close()
 	r := idleRequest(b, server.URL, tag)

@@ -37,7 +37,7 @@ type putInput struct {
 	DeviceID int64 `path:"device_id"`
 	Body     struct {
 		Installs   []Item         `json:"installs" nullable:"false"`
-		Script     optionalScript `json:"after_update_script,omitempty" nullable:"true" doc:"Kept when absent, cleared by null."`
+		Script     optionalScript `json:"after_update_script,omitzero" nullable:"true" doc:"Kept when absent, cleared by null."`
 		ChangeNote string         `json:"change_note,omitempty" maxLength:"1000"`
 	}
 }

@@ -96,9 +96,12 @@ func found(_ int64, err error, id *int64) (int64, error) {
 func authenticator() web.Authenticator {
 	return web.Authenticator{
 		Session: func(r *http.Request) (*access.Caller, error) {
+			if r.Header.Get("X-User") == "" {
+				return nil, nil
+			}
 			id, err := strconv.ParseInt(r.Header.Get("X-User"), 10, 64)
 			if err != nil {
-				return nil, nil
+				return nil, fault.Unauthorized("bad session")
 			}
 			return &access.Caller{Kind: access.KindSession, UserID: id, SessionID: id}, nil
 		},
