@@ -117,7 +117,7 @@ func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 		return nil, &Unavailable{Op: r.op, Err: err}
 	}
 	if len(body) > maxAnswer {
-		return nil, &Unavailable{Op: r.op, Err: errors.New("the answer is larger than 4 MiB")}
+		return nil, &Unavailable{Op: r.op, Answered: true, Err: errors.New("the answer is larger than 4 MiB")}
 	}
 	return read(r.op, res, body)
 }
@@ -161,7 +161,7 @@ func read(op string, res *http.Response, body []byte) (*answer, error) {
 		Data json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(body, &envelope); err != nil || res.StatusCode >= 300 || envelope.Data == nil {
-		return nil, &Unavailable{Op: op, Err: fmt.Errorf("status %d without the API's data: is this a CertHarbor server?", res.StatusCode)}
+		return nil, &Unavailable{Op: op, Answered: true, Err: fmt.Errorf("status %d without the API's data: is this a CertHarbor server?", res.StatusCode)}
 	}
 	a.data = envelope.Data
 	return a, nil
@@ -170,10 +170,10 @@ func read(op string, res *http.Response, body []byte) (*answer, error) {
 // into decodes the data member into v.
 func (a *answer) into(op string, v any) error {
 	if a.data == nil {
-		return &Unavailable{Op: op, Err: errors.New("the answer is empty")}
+		return &Unavailable{Op: op, Answered: true, Err: errors.New("the answer is empty")}
 	}
 	if err := json.Unmarshal(a.data, v); err != nil {
-		return &Unavailable{Op: op, Err: fmt.Errorf("the answer is not as the API says: %w", err)}
+		return &Unavailable{Op: op, Answered: true, Err: fmt.Errorf("the answer is not as the API says: %w", err)}
 	}
 	return nil
 }

@@ -44,10 +44,11 @@ func (e *Error) Error() string {
 }
 
 // Unavailable is a request that got no usable answer: no connection, a
-// connection that broke, a body that is not the API's.
+// connection that broke, or (Answered) a body that is not the API's.
 type Unavailable struct {
-	Op  string
-	Err error
+	Op       string
+	Err      error
+	Answered bool
 }
 
 // Error says that the server cannot be reached, and why.

@@ -63,7 +63,7 @@ func (c *Client) StartFlow(ctx context.Context) (*Flow, error) {
 		return nil, err
 	}
 	if flow.DeviceCode == "" || flow.UserCode == "" || flow.Interval <= 0 || flow.ExpiresIn <= 0 {
-		return nil, &Unavailable{Op: op, Err: errors.New("the answer lacks a code, an interval or an expiry")}
+		return nil, &Unavailable{Op: op, Answered: true, Err: errors.New("the answer lacks a code, an interval or an expiry")}
 	}
 	return &flow, nil
 }
@@ -103,7 +103,7 @@ func (c *Client) register(ctx context.Context, op, path, token string, r Registr
 		return nil, err
 	}
 	if done.Device.ID <= 0 || done.Session.AccessToken == "" || done.Session.RefreshToken == "" {
-		return nil, &Unavailable{Op: op, Err: errors.New("the answer lacks the device or its tokens")}
+		return nil, &Unavailable{Op: op, Answered: true, Err: errors.New("the answer lacks the device or its tokens")}
 	}
 	return &done, nil
 }
@@ -149,7 +149,7 @@ func (c *Client) refresh(ctx context.Context, token string) (*Tokens, error) {
 		got.Tokens = got.Session
 	}
 	if got.AccessToken == "" || got.RefreshToken == "" {
-		return nil, &Unavailable{Op: op, Err: errors.New("the answer lacks a token")}
+		return nil, &Unavailable{Op: op, Answered: true, Err: errors.New("the answer lacks a token")}
 	}
 	return &got.Tokens, nil
 }

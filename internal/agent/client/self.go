@@ -70,12 +70,12 @@ func (u *Updates) decode(op string, a *answer) error {
 		return err
 	}
 	if body.Cursor == "" {
-		return &Unavailable{Op: op, Err: errors.New("the answer lacks a cursor")}
+		return &Unavailable{Op: op, Answered: true, Err: errors.New("the answer lacks a cursor")}
 	}
 	u.Cursor = body.Cursor
 	for _, s := range body.Signals {
 		if s.Type == "" || s.TSMS == nil {
-			return &Unavailable{Op: op, Err: errors.New("a signal lacks its type or time")}
+			return &Unavailable{Op: op, Answered: true, Err: errors.New("a signal lacks its type or time")}
 		}
 		u.Signals = append(u.Signals, Signal{Type: s.Type, TSMS: *s.TSMS, Ref: s.Ref})
 	}
@@ -102,7 +102,7 @@ func (d *Device) InstallConfig(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	if a.data == nil {
-		return nil, &Unavailable{Op: op, Err: errors.New("the answer is empty")}
+		return nil, &Unavailable{Op: op, Answered: true, Err: errors.New("the answer is empty")}
 	}
 	return a.data, nil
 }
@@ -132,7 +132,7 @@ func (d *Device) Certificate(ctx context.Context, id int64, needKey bool) (*mate
 			return nil, err
 		}
 	}
-	return nil, &Unavailable{Op: op, Err: errors.New("the server does not deliver the private key it says it has")}
+	return nil, &Unavailable{Op: op, Answered: true, Err: errors.New("the server does not deliver the private key it says it has")}
 }
 
 // CA fetches a CA's certificate.

@@ -44,6 +44,9 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: abs}, nil
 }
 
+// At gives the folder at path for reading, without making or changing it.
+func At(path string) *Dir { return &Dir{path: path} }
+
 // Path gives the absolute path of the folder.
 func (d *Dir) Path() string { return d.path }
 

@@ -59,6 +59,7 @@ func (s *Server) notify(w http.ResponseWriter, r *http.Request, _ *device) {
 		return
 	}
 	s.notified = append(s.notified, in.Events...)
+	s.changed.Broadcast()
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -26,6 +26,7 @@ type Server struct {
 	URL           string
 	TokenLifetime time.Duration // of access tokens, default 1 h
 	AutoApprove   bool          // approves device logins at the first poll
+	NeverHold     bool          // answers polls at once, whatever `wait` says
 
 	http     *httptest.Server
 	mu       sync.Mutex
@@ -185,34 +186,6 @@ func (s *Server) Count(match string) int {
 		}
 	}
 	return n
-}
-
-// Await blocks until n requests contain match, or fails the test after 20 s.
-func (s *Server) Await(t testing.TB, match string, n int) {
-	t.Helper()
-	late := false
-	timer := time.AfterFunc(20*time.Second, func() {
-		s.mu.Lock()
-		late = true
-		s.changed.Broadcast()
-		s.mu.Unlock()
-	})
-	defer timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !late {
-		count := 0
-		for _, r := range s.requests {
-			if strings.Contains(r, match) {
-				count++
-			}
-		}
-		if count >= n {
-			return
-		}
-		s.changed.Wait()
-	}
-	t.Fatalf("no %d requests like %q; got %v", n, match, s.requests)
 }
 
 // CAFile gives the PEM of the server's TLS certificate.

@@ -91,7 +91,7 @@ func (s *Server) updates(w http.ResponseWriter, r *http.Request, d *device) {
 
 // await holds the request until there is an entry after the cursor.
 func (s *Server) await(r *http.Request, d *device, after int64, wait time.Duration) {
-	if wait == 0 {
+	if wait == 0 || s.NeverHold {
 		return
 	}
 	wake := func() { s.mu.Lock(); s.changed.Broadcast(); s.mu.Unlock() }

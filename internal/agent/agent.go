@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"certharbor.dev/certharbor/internal/agent/client"
+	"certharbor.dev/certharbor/internal/agent/clock"
+	"certharbor.dev/certharbor/internal/agent/install"
+	"certharbor.dev/certharbor/internal/agent/statedir"
+)
+
+// Options say how an Agent works. State is required.
+type Options struct {
+	State       string      // path of the state folder
+	Version     string      // of this agent
+	TrustDir    string      // where import_ca puts CAs; "" = such items fail
+	PFXPassword string      // of bundle.pfx
+	Env         []string    // of commands, NAME=value
+	Clock       clock.Clock // nil = the system's
+	Log         *slog.Logger
+	Out         io.Writer // for people; nil = nowhere
+}
+
+// Agent works on one state folder, which it has locked. Its methods are not
+// for concurrent use.
+type Agent struct {
+	opt      Options
+	clock    clock.Clock
+	log      *slog.Logger
+	dir      *statedir.Dir
+	lock     *statedir.Lock
+	identity *identity
+	login    *login // nil before the first login
+	sync     syncState
+	device   *client.Device
+	engine   *install.Engine
+	waits    map[install.Ref]*wait
+
+	announced bool // the server knows our version
+}
+
+// ErrNotLoggedIn says that this device was never registered from this state
+// folder.
+var ErrNotLoggedIn = errors.New("this device is not registered yet: run certharbor-agent login --server URL")
+
+// Open locks the state folder, makes the device's identity if there is none,
+// and loads what is stored. Close gives the folder back.
+func Open(opt Options) (*Agent, error) {
+	a := &Agent{opt: opt, clock: opt.Clock, log: opt.Log, waits: map[install.Ref]*wait{}}
+	if a.clock == nil {
+		a.clock = clock.System{}
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.opt.Out == nil {
+		a.opt.Out = io.Discard
+	}
+	var err error
+	if a.dir, err = statedir.Open(opt.State); err != nil {
+		return nil, err
+	}
+	if a.lock, err = a.dir.Lock(); err != nil {
+		return nil, err
+	}
+	if err := a.load(); err != nil {
+		return nil, errors.Join(err, a.lock.Unlock())
+	}
+	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env}
+	return a, nil
+}
+
+// Close unlocks the state folder.
+func (a *Agent) Close() error { return a.lock.Unlock() }
+
+func (a *Agent) load() error {
+	var err error
+	if a.identity, err = loadIdentity(a.dir); err != nil {
+		return err
+	}
+	var l login
+	found, err := a.dir.Read(sessionName, &l)
+	if err != nil {
+		return fmt.Errorf("%w: log in again with certharbor-agent login after removing it", err)
+	}
+	if found {
+		if err := a.useLogin(&l); err != nil {
+			return err
+		}
+	}
+	return a.loadSync()
+}
+
+// useLogin makes the client of a stored login.
+func (a *Agent) useLogin(l *login) error {
+	c, err := client.New(l.Server, l.CAFile, a.opt.Version)
+	if err != nil {
+		return err
+	}
+	a.login = l
+	a.device = &client.Device{Client: c, Clock: a.clock, Log: a.log, Save: a.saveSession}
+	a.device.Use(l.Session)
+	return nil
+}
+
+func (a *Agent) saveSession(s client.Session) error {
+	a.login.Session = s
+	return a.dir.Write(sessionName, a.login)
+}
