@@ -33,6 +33,7 @@ type Service struct {
 	db     *sqldb.DB
 	now    func() time.Time
 	heads  *heads
+	tick   time.Duration // how often a long poll looks for what another process appended
 	closed chan struct{}
 	close  func()
 }
@@ -44,7 +45,7 @@ func NewService(d Deps) *Service {
 	}
 	seconds := max(1, int64(d.PollInterval/time.Second))
 	s := &Service{
-		db: d.DB, now: d.Now, closed: make(chan struct{}),
+		db: d.DB, now: d.Now, tick: time.Second, closed: make(chan struct{}),
 		heads: newHeads(d.DB.Dialect() == sqldb.Postgres, strconv.FormatInt(seconds, 10)),
 	}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
@@ -129,9 +130,6 @@ func (s *Service) expired(ctx context.Context, deviceID int64, b bounds, reason,
 	}}
 }
 
-// tick is how often a long poll looks for what another process appended.
-const tick = time.Second
-
 // Wait is Read that, when nothing is new, waits up to the given time for the
 // first entry. It gives none when the time is over or the service is closed.
 func (s *Service) Wait(ctx context.Context, deviceID int64, after Cursor, limit int64, wait time.Duration) ([]Entry, error) {
@@ -139,7 +137,7 @@ func (s *Service) Wait(ctx context.Context, deviceID int64, after Cursor, limit 
 	defer s.heads.release(h)
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(s.tick)
 	defer ticker.Stop()
 	for {
 		growth := s.heads.growth(h) // before the look, or an append between is missed

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -55,7 +56,7 @@ func TestConcurrentWritersAndReaders(t *testing.T) {
 			wg.Go(func() {
 				after := Cursor{}
 				for len(seen[r]) < want {
-					entries, err := nodes[r%2].Wait(t.Context(), int64(r/2+1), after, 7, tick*20)
+					entries, err := nodes[r%2].Wait(t.Context(), int64(r/2+1), after, 7, 20*time.Second)
 					if err != nil || len(entries) == 0 {
 						t.Errorf("reader %d stopped at %d entries: %v", r, len(seen[r]), err)
 						return
