@@ -17,6 +17,8 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
+require github.com/rogpeppe/go-internal v1.16.0
+
 require (
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
