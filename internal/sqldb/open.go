@@ -58,6 +58,7 @@ type DB struct {
 	write       *sql.DB
 	read        *sql.DB
 	reader      Querier
+	writes      *statements // of transactions, on SQLite; pgx keeps its own
 	url         string
 	log         *slog.Logger
 	commitFault func() bool
@@ -97,6 +98,7 @@ func (db *DB) openSQLite(path string) error {
 		return fmt.Errorf("open SQLite writer: %w", err)
 	}
 	db.write.SetMaxOpenConns(1)
+	db.writes = newStatements(db.write)
 	if db.read, err = sql.Open("sqlite", common+"&_pragma=query_only(1)&_pragma=cache_size(-2000)"); err != nil {
 		return fmt.Errorf("open SQLite readers: %w", err)
 	}
@@ -161,6 +163,9 @@ func (db *DB) markBroken(err error) {
 func (db *DB) Close() error {
 	if s, ok := db.reader.(*statements); ok {
 		s.close()
+	}
+	if db.writes != nil {
+		db.writes.close()
 	}
 	err := db.write.Close()
 	if db.read != db.write {

@@ -143,3 +143,44 @@ func TestAddressErrorHidesThePassword(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The texts of transactions are prepared after their first use; nothing may
+// change by that, not even when the schema does.
+func TestTransactionsRunPrepared(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		insert := "INSERT INTO audit_log (at, user_id, actor, action, object, detail, request_id) VALUES ($1, $1, '', '', '', '', '') RETURNING id"
+		for round := 1; round <= 5; round++ {
+			if round == 4 {
+				if _, err := db.Writer().ExecContext(t.Context(), "ALTER TABLE audit_log ADD COLUMN more TEXT NOT NULL DEFAULT 'x'"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := db.InTx(t.Context(), func(tx *sqldb.Tx) error {
+				for n := range 3 {
+					var id int
+					if err := tx.QueryRowContext(t.Context(), insert, n).Scan(&id); err != nil {
+						return err
+					}
+					if want := (round-1)*3 + n + 1; id != want {
+						t.Errorf("round %d: id %d, want %d", round, id, want)
+					}
+					result, err := tx.ExecContext(t.Context(), "UPDATE audit_log SET actor = $2 WHERE id = $1", id, fmt.Sprint(round))
+					if err != nil {
+						return err
+					}
+					if changed, err := result.RowsAffected(); err != nil || changed != 1 {
+						t.Errorf("round %d: changed %d, %v", round, changed, err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := count(t, db.Reader()); got != 15 {
+			t.Errorf("%d rows, want 15", got)
+		}
+	})
+}

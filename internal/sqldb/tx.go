@@ -24,6 +24,8 @@ type Tx struct {
 	db    *DB
 	conn  *sql.Conn
 	after []func()
+	used  map[string]*sql.Stmt // prepared statements of this transaction
+	miss  []string             // queries to prepare for the next one
 }
 
 // Dialect returns the engine of the transaction.
@@ -63,6 +65,12 @@ func (db *DB) once(ctx context.Context, f func(tx *Tx) error) (err error) {
 	if db.broken.Load() {
 		return ErrBroken
 	}
+	var tx *Tx
+	defer func() { // after the connection is back
+		if err == nil && tx != nil {
+			db.prepareFor(ctx, tx)
+		}
+	}()
 	conn, err := db.write.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("get a database connection: %w", err)
@@ -72,7 +80,7 @@ func (db *DB) once(ctx context.Context, f func(tx *Tx) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	tx := &Tx{Tx: raw, db: db, conn: conn}
+	tx = &Tx{Tx: raw, db: db, conn: conn}
 	defer func() {
 		if p := recover(); p != nil {
 			_ = raw.Rollback()
