@@ -31,7 +31,7 @@ type idInput struct {
 type createInput struct{ Body Fields }
 
 type putInput struct {
-	idInput
+	ID   int64 `path:"acme_account_id"` // not embedded: huma passes over unexported types
 	Body struct {
 		Action string `json:"action,omitempty" enum:"update,register" doc:"update (default) sets the given members; register makes the account at its CA now."`
 		Fields
