@@ -23,7 +23,11 @@ const maxCommonName = 64
 // Subject holds the optional subject fields of a certificate request. Public CAs
 // ignore them.
 type Subject struct {
-	Organization, OrganizationalUnit, Country, State, Locality string
+	Organization       string `json:"organization"`
+	OrganizationalUnit string `json:"organizational_unit"`
+	Country            string `json:"country" doc:"Two letters, or empty."`
+	State              string `json:"state"`
+	Locality           string `json:"locality"`
 }
 
 func (s Subject) name() pkix.Name {

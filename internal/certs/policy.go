@@ -109,7 +109,7 @@ func PlanPolicyChange(from, to Policy, hasKey, hasServerWrap bool) (PolicyChange
 	}
 	if !hasServerWrap {
 		return PolicyChange{}, fault.Conflict(
-			"policy: the private key is sealed to devices only and cannot go back to %s; re-issue the certificate first.", to)
+			"policy: the private key is sealed to devices only and cannot go back to %s; re-issue the certificate with {\"action\":\"rekey\",\"policy\":\"%s\"}.", to, to)
 	}
 	return PolicyChange{
 		WrapDevices:     to.WrapsForDevices(),
