@@ -10,10 +10,12 @@ import (
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/acmeaccounts"
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/devices"
 	"certharbor.dev/certharbor/internal/feed"
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/installs"
+	"certharbor.dev/certharbor/internal/issuance"
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/ratelimit"
@@ -55,8 +57,10 @@ type areas struct {
 	devices  *devices.Service
 	feed     *feed.Service
 	accounts *acmeaccounts.Service
+	certs    *certs.Service
 	installs *installs.Service
 	webhooks *webhooks.Service
+	issuance *issuance.Service
 }
 
 // New opens the database and the master key of the settings and connects the
@@ -91,10 +95,11 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	a.areas.webhooks.UseJobs(a.jobs)
+	a.areas.issuance.UseJobs(a.jobs)
 	if a.mux, err = a.mount(o.Version); err != nil {
 		return err
 	}
-	a.challenges = http.NotFoundHandler()
+	a.challenges = a.areas.issuance.Challenges()
 	return nil
 }
 
@@ -121,10 +126,18 @@ func (a *App) makeAreas(o Options) error {
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
 	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, Now: a.now})
+	s.certs = certs.NewService(certs.Deps{
+		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, Log: a.log, Now: a.now,
+	})
+	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
 	s.webhooks = webhooks.NewService(webhooks.Deps{
 		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs},
 	})
+	s.issuance = issuance.NewService(issuance.Deps{
+		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,
+	})
+	s.certs.SetIssuer(s.issuance)
 	return nil
 }
 
@@ -135,6 +148,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.identity.Register(r)
 	s.devices.Register(r)
 	s.webhooks.Register(r)
+	s.issuance.Register(r)
 }
 
 // mount adds the routes of every area: the list of routes of the server.
@@ -149,6 +163,8 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	s.devices.Mount(m)
 	s.feed.Mount(m)
 	s.accounts.Mount(m)
+	s.certs.Mount(m)
+	s.issuance.Mount(m)
 	s.installs.Mount(m)
 	s.webhooks.Mount(m)
 	return m, m.MountDocs()

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,6 +41,7 @@ type output[T any] struct {
 
 func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (*Reply[T], error)) {
 	method, path := splitLine(line)
+	checkInput(reflect.TypeFor[I]())
 	m.routes = append(m.routes, RouteInfo{Method: method, Path: path, Rule: rule})
 	op := huma.Operation{
 		OperationID:   operationID(method, path),
@@ -82,4 +84,14 @@ func tag(path string) string {
 		}
 	}
 	return "service"
+}
+
+// checkInput panics on an input type that embeds an unexported struct: huma
+// passes over its fields in silence, so every id in it would be 0.
+func checkInput(t reflect.Type) {
+	for field := range t.Fields() {
+		if field.Anonymous && field.PkgPath != "" && field.Type.Kind() == reflect.Struct && field.Type.NumField() > 0 {
+			panic("web: " + t.String() + " embeds " + field.Type.String() + ", whose fields huma does not see; name the fields or export the type")
+		}
+	}
 }

@@ -1,0 +1,82 @@
+package app_test
+
+// examples are good bodies for an operation; each bad body is one of them with
+// one thing wrong. An operation without a line here has the example that its
+// schema gives.
+var examples = map[string][]func(r *resident) any{
+	"POST /auth/general": {func(*resident) any {
+		return map[string]any{"action": "login", "email": "nobody@example.org", "password": "x"}
+	}},
+	"POST /auth/device": {
+		func(*resident) any {
+			return map[string]any{"action": "device_start", "scopes": []any{"a"}, "interval": 5, "expires_in": 900}
+		},
+		func(*resident) any { return map[string]any{"action": "device_poll", "device_code": "unknown"} },
+	},
+	"POST /apiv1/device/registration": {func(r *resident) any {
+		return map[string]any{"user_id": r.UserID, "device_public_id": r.device.PublicID, "registration_code": "unknown", "dev_pk": somePublicKey}
+	}},
+	"POST U/devices": {
+		func(r *resident) any {
+			return map[string]any{"device_public_id": r.device.PublicID, "registration_code": "unknown", "dev_pk": somePublicKey}
+		},
+		func(r *resident) any {
+			return map[string]any{"device_public_id": r.device.PublicID, "refresh_token": "rt_unknown", "dev_pk": somePublicKey}
+		},
+	},
+	"POST /apiv1/devices/self/notify": {func(*resident) any {
+		return map[string]any{"schema": "certctrl.device.notify.v1", "events": []any{map[string]any{"type": "agent_version", "agent": "cert-ctrl", "version": "1"}}}
+	}},
+	"POST U/acme-accounts": {accountExample},
+	"PUT U/acme-accounts/{acme_account_id}": {func(*resident) any {
+		return map[string]any{"action": "update", "name": "again"}
+	}},
+	"POST U/certificates": {certificateExample},
+	"PUT U/certificates/{certificate_id}": {func(*resident) any {
+		return map[string]any{"action": "update", "auto_renew": true}
+	}},
+	"POST U/certificates/{certificate_id}/issues": {func(*resident) any {
+		return map[string]any{"validity_seconds": 3600}
+	}},
+	"POST U/devices/{device_id}/certificates":     {assignmentExample},
+	"POST U/service_webhooks":                     {webhookExample},
+	"PUT U/service_webhooks/{webhook_id}":         {webhookExample},
+	"PUT U/devices/{device_id}/install-config":    {configExample, certItemExample},
+	"POST U/devices/{device_id}/install-config/restore": {func(*resident) any {
+		return map[string]any{"version": 1, "change_note": "back"}
+	}},
+	"POST U/install-config-update/{device_public_id}": {func(*resident) any {
+		return map[string]any{"patches": []any{map[string]any{"ob_type": "cert", "ob_id": 1, "enabled": true}}}
+	}},
+	"POST U/certificate-assign": {func(r *resident) any { return map[string]any{"device_public_id": r.device.PublicID} }},
+}
+
+const somePublicKey = "B6N8vBQgk8i3VdwbEOhstCY3StFqqFPtC9/AsrhtHHw="
+
+func certItemExample(r *resident) any {
+	return map[string]any{"installs": []any{map[string]any{
+		"type": "copy", "id": "files", "ob_type": "cert", "ob_id": max(1, r.id("certificate_id")), "ob_name": "www", "from": []any{"fullchain.pem"},
+		"to": []any{"/etc/ssl/www.pem"}, "depends_on": []any{}, "tags": []any{"a"}, "enabled": true, "continue_on_error": false,
+		"cmd": "", "cmd_argv": []any{}, "run_as": "", "env": map[string]any{}, "verify": map[string]any{},
+	}}}
+}
+
+// bodies are the good bodies of an operation.
+func (o *operation) bodies(r *resident) []any {
+	var list []any
+	for _, make := range examples[o.line()] {
+		list = append(list, make(r))
+	}
+	if len(list) == 0 && o.body != nil {
+		list = append(list, example(o.body))
+	}
+	return list
+}
+
+// good is the first good body, nil for an operation that takes none.
+func (o *operation) good(r *resident) any {
+	if list := o.bodies(r); len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
