@@ -1,0 +1,167 @@
+package issuance
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// attempt is one attempt in the hands of this process. Everything but row is
+// for speed and found again after a crash.
+type attempt struct {
+	s     *Service
+	row   issuanceRow
+	begin time.Time // of this run
+
+	client     *acme.Client
+	account    acmeaccounts.Account
+	atCA       acme.Account
+	order      acme.Order    // as the CA showed it last; no URL: not yet in this run
+	challenges []acme.HTTP01 // published, with what is needed to accept them
+	accepted   bool          // the CA was told that it can look
+	dead       bool          // the CA said that no certificate will come of the order
+}
+
+// claim makes this process the one that works on the attempt, and PENDING
+// PROCESSING. failure is why the step prepare, which the first claim takes
+// along, has to be repeated; err is that of the save.
+func (a *attempt) claim(ctx context.Context) (failure, err error) {
+	now := a.s.Now()
+	var made request
+	prepare := a.row.Step == stepPrepare
+	if prepare {
+		made, failure = a.request(ctx)
+		defer clear(made.key)
+	}
+	message := ""
+	switch {
+	case a.row.Status == StatusPending:
+		message = "processing begins"
+	case a.row.LeaseUntil > 0: // whoever had it went away without giving it back
+		message = "taken up again after an interruption"
+	}
+	err = a.save(ctx, message, func(r *issuanceRow) {
+		r.Status, r.LeaseUntil = StatusProcessing, now.Add(leaseTime).UnixMilli()
+		r.DueAt = r.LeaseUntil
+		if a.row.LeaseUntil > 0 {
+			r.StepSince = now.UnixMilli()
+		}
+		if prepare && failure == nil {
+			made.into(r)
+		}
+	}, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
+		if prepare && failure == nil {
+			if err := a.s.storeRequest(ctx, tx, next.ID, made); err != nil {
+				return err
+			}
+		}
+		if a.row.Status == StatusProcessing {
+			return nil
+		}
+		return a.s.Certs.NoteIssue(ctx, tx, next.CertID, next.ID, StatusProcessing, now.UnixMilli())
+	})
+	return failure, err
+}
+
+// prepare is the step of that name, where the claim could not take it along.
+func (a *attempt) prepare(ctx context.Context) error {
+	made, err := a.request(ctx)
+	if err != nil {
+		return err
+	}
+	defer clear(made.key)
+	return a.save(ctx, "key and signing request are ready", made.into, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
+		return a.s.storeRequest(ctx, tx, next.ID, made)
+	})
+}
+
+// request is what is to be signed.
+type request struct {
+	names []string
+	csr   []byte // DER
+	key   []byte // PKCS#8 DER; nil when the CSR is the owner's
+	next  string // the step that follows
+}
+
+func (made request) into(r *issuanceRow) {
+	r.Names, r.Csr, r.Step = encodeNames(made.names), made.csr, made.next
+}
+
+func (a *attempt) request(ctx context.Context) (request, error) {
+	cert, err := a.s.Certs.Record(ctx, a.s.DB.Reader(), a.row.UserID, a.row.CertID)
+	if err != nil {
+		return request{}, err
+	}
+	csr, key, err := a.s.Certs.CSRFor(ctx, a.s.DB.Reader(), cert)
+	if err != nil {
+		return request{}, err
+	}
+	made := request{names: cert.Names().All(), csr: csr, key: key, next: stepAccount}
+	if account, err := a.s.Accounts.Get(ctx, a.s.DB.Reader(), a.row.UserID, a.row.AcctID); err == nil && account.AccountURL != "" {
+		made.next = stepOrder
+	}
+	return made, nil
+}
+
+func keyPlace(id int64) seal.Place {
+	return seal.Place{Table: "issuances", Row: id, Column: "private_key"}
+}
+
+func (s *Service) storeRequest(ctx context.Context, tx *sqldb.Tx, id int64, made request) error {
+	var sealed []byte
+	if len(made.key) > 0 {
+		var err error
+		if sealed, err = s.Keys.Seal(keyPlace(id), made.key); err != nil {
+			return fmt.Errorf("seal key of issuance %d: %w", id, err)
+		}
+	}
+	if err := New(tx).setKey(ctx, setKeyParams{ID: id, Csr: made.csr, PrivateKey: sealed}); err != nil {
+		return fmt.Errorf("store key of issuance %d: %w", id, err)
+	}
+	return nil
+}
+
+// key opens the private key of the CSR; nil when the owner has it.
+func (a *attempt) key(ctx context.Context) ([]byte, error) {
+	row, err := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read key of issuance %d: %w", a.row.ID, err)
+	}
+	if row.PrivateKey == nil {
+		return nil, nil
+	}
+	key, err := a.s.Keys.Open(keyPlace(a.row.ID), row.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("open key of issuance %d: %w", a.row.ID, err)
+	}
+	return key, nil
+}
+
+// wanted is what the certificate has to be.
+func (a *attempt) wanted() (acme.Wanted, error) {
+	csr, err := x509.ParseCertificateRequest(a.row.Csr)
+	if err != nil {
+		return acme.Wanted{}, fmt.Errorf("parse own signing request: %w", err)
+	}
+	return acme.Wanted{Key: csr.PublicKey, Names: decodeNames(a.row.Names)}, nil
+}
+
+// connect finds the account and the client of its CA.
+func (a *attempt) connect(ctx context.Context) error {
+	account, err := a.s.Accounts.Get(ctx, a.s.DB.Reader(), a.row.UserID, a.row.AcctID)
+	if err != nil {
+		return err
+	}
+	client, atCA, err := a.s.Accounts.Client(&account)
+	if err != nil {
+		return err
+	}
+	a.account, a.client, a.atCA = account, client, atCA
+	return nil
+}

@@ -1,0 +1,98 @@
+package issuance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// errLost says that somebody else saved, cancelled or deleted the attempt: the
+// worker stops without a trace.
+var errLost = errors.New("the attempt is in other hands")
+
+const (
+	// saveTime bounds a save. It goes on when the run ends, since what it saves
+	// has happened at the authority already.
+	saveTime = 10 * time.Second
+	maxSaves = 5
+)
+
+// line is what a save adds to the log.
+type line struct{ step, message string }
+
+// saveRow writes next over the row that was read, or returns errLost.
+func (s *Service) saveRow(ctx context.Context, tx *sqldb.Tx, before, next issuanceRow, lines ...line) error {
+	q := New(tx)
+	n, err := q.saveIssuance(ctx, saveIssuanceParams{
+		Status: next.Status, Names: next.Names, ValiditySeconds: next.ValiditySeconds, Replaces: next.Replaces,
+		OrderUrl: next.OrderUrl, Orders: next.Orders, Registrations: next.Registrations, ErrorMessage: next.ErrorMessage,
+		Step: next.Step, StepSince: next.StepSince, Tries: next.Tries, Holder: s.node, LeaseUntil: next.LeaseUntil,
+		DueAt: next.DueAt, CompletedAt: next.CompletedAt, ID: before.ID, Version: before.Version,
+	})
+	if err != nil {
+		return fmt.Errorf("save issuance %d: %w", before.ID, err)
+	}
+	if n == 0 {
+		return errLost
+	}
+	for _, l := range lines {
+		err := q.addLog(ctx, addLogParams{IssuanceID: before.ID, At: s.Now().UnixMilli(), Step: l.step, Message: l.message})
+		if err != nil {
+			return fmt.Errorf("log issuance %d: %w", before.ID, err)
+		}
+	}
+	return nil
+}
+
+// save changes the attempt's row in one transaction, together with what more
+// does. more may be nil and may run several times. A commit that was not
+// confirmed is looked up, and repeated when it did not happen, so that what the
+// authority answered is not lost with it.
+func (a *attempt) save(ctx context.Context, message string, change func(*issuanceRow), more func(context.Context, *sqldb.Tx, issuanceRow) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	next := a.row
+	change(&next)
+	if next.Step != a.row.Step {
+		next.StepSince, next.Tries = a.s.Now().UnixMilli(), 0
+	}
+	var lines []line
+	if message != "" {
+		lines = []line{{a.row.Step, message}}
+	}
+	var err error
+	for range maxSaves {
+		err = a.s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+			if err := a.s.saveRow(ctx, tx, a.row, next, lines...); err != nil || more == nil {
+				return err
+			}
+			return more(ctx, tx, next)
+		})
+		if err == nil {
+			break
+		}
+		if !sqldb.Is(err, sqldb.ErrUncertain) {
+			return err
+		}
+		found, lookErr := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
+		if lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		if found.Version != a.row.Version { // saved, by us or by somebody else
+			if found.Version != a.row.Version+1 || found.Holder != a.s.node || found.Status != next.Status || found.Step != next.Step {
+				return errLost
+			}
+			err = nil
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	next.Version, next.Holder = a.row.Version+1, a.s.node
+	a.row = next
+	return nil
+}

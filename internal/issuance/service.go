@@ -1,0 +1,85 @@
+package issuance
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/certs"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/webhooks"
+)
+
+// Certs is what issuance needs of the certificates; certs.Service is one.
+type Certs interface {
+	Record(ctx context.Context, q sqldb.Querier, userID, certID int64) (certs.Certificate, error)
+	Store(ctx context.Context, tx *sqldb.Tx, in certs.Issued) (certs.Certificate, error)
+	NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceID int64, status string, at int64) error
+	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
+	DueForRenewal(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]certs.Certificate, error)
+	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
+}
+
+// Webhooks queues the event of a success; webhooks.Service is one.
+type Webhooks interface {
+	Issued(ctx context.Context, tx *sqldb.Tx, e webhooks.Event) error
+}
+
+// Inserter enqueues jobs; jobs.Engine is one.
+type Inserter interface {
+	Insert(ctx context.Context, tx *sqldb.Tx, args jobs.Args, options jobs.Options) error
+}
+
+// Deps are what a Service needs.
+type Deps struct {
+	DB       *sqldb.DB
+	Audit    *audit.Log
+	Keys     *seal.Keyring
+	Log      *slog.Logger
+	Now      func() time.Time
+	Certs    Certs
+	Accounts *acmeaccounts.Service
+	Webhooks Webhooks
+}
+
+// Service runs attempts.
+type Service struct {
+	Deps
+	jobs    Inserter
+	node    string                                           // names this process as the holder of leases
+	backoff func(tries int64, p *acme.Problem) time.Duration // wait after the tries-th failure in a row
+	sleep   func(ctx context.Context, d time.Duration) error // in the middle of a run
+	reached func(ctx context.Context, step string)           // for tests: a step is about to begin
+	mu      sync.Mutex
+	running map[int64]context.CancelCauseFunc // the attempts this process works on
+	doors   map[int64]chan struct{}           // one registration per account at a time
+}
+
+// NewService returns the service. Nothing runs before UseJobs and Register.
+func NewService(d Deps) *Service {
+	return &Service{
+		Deps: d, node: seal.NewToken("node_", 12), backoff: backoff, sleep: sleep,
+		reached: func(context.Context, string) {},
+		running: map[int64]context.CancelCauseFunc{}, doors: map[int64]chan struct{}{},
+	}
+}
+
+// UseJobs sets the engine, which can only be made after Register.
+func (s *Service) UseJobs(j Inserter) { s.jobs = j }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

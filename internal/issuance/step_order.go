@@ -1,0 +1,168 @@
+package issuance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// register makes the account at its CA, or finds it there.
+func (a *attempt) register(ctx context.Context) error {
+	leave, err := a.s.door(ctx, a.row.AcctID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := a.connect(ctx); err != nil { // another attempt may have registered it while we waited
+		return err
+	}
+	message := "the account is registered"
+	if a.account.AccountURL == "" {
+		if err := a.s.Accounts.Register(ctx, &a.account); err != nil {
+			return err
+		}
+		message = "the account was registered"
+		if err := a.connect(ctx); err != nil {
+			return err
+		}
+	}
+	return a.save(ctx, message, func(r *issuanceRow) { r.Step = stepOrder }, nil)
+}
+
+// door lets one attempt of this process at a time register an account.
+func (s *Service) door(ctx context.Context, acctID int64) (leave func(), err error) {
+	s.mu.Lock()
+	door, ok := s.doors[acctID]
+	if !ok {
+		door = make(chan struct{}, 1)
+		s.doors[acctID] = door
+	}
+	s.mu.Unlock()
+	select {
+	case door <- struct{}{}:
+		return func() { <-door }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the account's registration: %w", ctx.Err())
+	}
+}
+
+// placeOrder places the order and records its URL at once. The call goes on
+// when the run is stopped: an answer that nobody hears is an order too many.
+func (a *attempt) placeOrder(ctx context.Context) error {
+	wish := acme.OrderRequest{Names: decodeNames(a.row.Names), Profile: a.account.Profile, Replaces: a.row.Replaces}
+	if a.row.ValiditySeconds > 0 {
+		wish.NotAfter = a.s.Now().Add(time.Duration(a.row.ValiditySeconds) * time.Second).UTC().Truncate(time.Second)
+	}
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	order, err := a.client.NewOrder(call, a.atCA, wish)
+	if err != nil {
+		return a.orderRefused(ctx, err)
+	}
+	a.order = order
+	return a.save(ctx, "order "+order.URL+" placed for "+fmt.Sprint(wish.Names), func(r *issuanceRow) {
+		r.Step, r.OrderUrl, r.Orders = stepAuthorize, order.URL, r.Orders+1
+	}, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
+		err := New(tx).addOrder(ctx, addOrderParams{UserID: next.UserID, NameSet: nameSet(wish.Names), At: a.s.Now().UnixMilli()})
+		if err != nil {
+			return fmt.Errorf("count order of issuance %d: %w", next.ID, err)
+		}
+		return nil
+	})
+}
+
+// orderRefused leaves out, one after the other, wishes that a CA may not know:
+// many refuse a wished validity, some the name of a predecessor.
+func (a *attempt) orderRefused(ctx context.Context, err error) error {
+	p := acme.AsProblem(err)
+	if p.Class != acme.Permanent || p.Type == "" {
+		return err
+	}
+	switch {
+	case a.row.ValiditySeconds > 0:
+		return a.save(ctx, p.Error()+"; ordering without the wished validity", func(r *issuanceRow) { r.ValiditySeconds = 0 }, nil)
+	case a.row.Replaces != "":
+		return a.save(ctx, p.Error()+"; ordering without naming the predecessor", func(r *issuanceRow) { r.Replaces = "" }, nil)
+	}
+	return err
+}
+
+// resume looks at the recorded order and finds out where it stands.
+func (a *attempt) resume(ctx context.Context) error {
+	order, err := a.client.Order(ctx, a.atCA, a.row.OrderUrl)
+	if err != nil {
+		return err
+	}
+	a.order = order
+	switch order.Status {
+	case acme.StatusPending:
+		if a.row.Step != stepValidate {
+			a.row.Step = stepAuthorize
+		}
+	case acme.StatusReady:
+		if !finalized(a.row.Step) {
+			return a.ready(ctx)
+		}
+		a.row.Step = stepFinalize
+	case acme.StatusProcessing:
+		a.row.Step = stepIssue
+	case acme.StatusValid:
+		a.row.Step = stepDownload
+	default:
+		return a.invalid(ctx)
+	}
+	return nil
+}
+
+// invalid says why the order failed: what an authorization says names the name.
+func (a *attempt) invalid(ctx context.Context) error {
+	a.dead = true
+	authorizations, err := a.client.Authorizations(ctx, a.atCA, a.order)
+	for _, authorization := range authorizations {
+		if p := authorization.Problem(); p != nil {
+			return p
+		}
+	}
+	if a.order.Problem != nil {
+		return a.order.Problem
+	}
+	if p := acme.AsProblem(err); p != nil && p.Class == acme.Retry {
+		a.order = acme.Order{} // look again
+		return p
+	}
+	return &acme.Problem{Op: "order", Detail: "the order is invalid and the CA does not say why", Class: acme.Permanent}
+}
+
+// poll looks at the order until it has left the status, as quickly as the CA
+// allows. It gives the worker back when that takes long.
+func (a *attempt) poll(ctx context.Context, status string) error {
+	if a.order.Status != status {
+		return nil
+	}
+	waiter := acme.Waiter{Sleep: a.s.sleep, Patience: heldTime}
+	err := waiter.Wait(ctx, a.order.RetryAfter, func(ctx context.Context) (bool, time.Duration, error) {
+		order, err := a.client.Order(ctx, a.atCA, a.row.OrderUrl)
+		if err != nil {
+			return false, 0, err
+		}
+		a.order = order
+		if order.Status != status {
+			return true, 0, nil
+		}
+		if time.Since(a.begin) > budget {
+			return false, 0, &acme.Later{After: max(order.RetryAfter, heldTime)}
+		}
+		return false, order.RetryAfter, nil
+	})
+	if err == nil && a.order.Status == acme.StatusInvalid {
+		return a.invalid(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &acme.Later{After: heldTime}
+	}
+	return err
+}
