@@ -20,7 +20,7 @@ type Fields struct {
 	DNSCredentialID     *int64         `json:"dns_credential_id,omitempty" nullable:"true" doc:"Not with http-01."`
 	AutoRenew           *bool          `json:"auto_renew,omitempty" doc:"Default true."`
 	RenewBeforeDays     *int64         `json:"renew_before_days,omitempty" minimum:"0" maximum:"36500" doc:"0 (default): a third of the lifetime."`
-	RenewalWindow       *RenewalWindow `json:"renewal_window,omitempty" nullable:"true" doc:"An empty object removes it."`
+	RenewalWindow       *RenewalWindow `json:"renewal_window,omitempty" doc:"An empty object removes it."`
 	FallbackAcctIDs     []int64        `json:"fallback_acct_ids,omitempty" maxItems:"0" doc:"Empty for now."`
 	Organization        *string        `json:"organization,omitempty" maxLength:"64"`
 	OrganizationalUnit  *string        `json:"organizational_unit,omitempty" maxLength:"64"`

@@ -34,8 +34,9 @@ type listInput struct {
 }
 
 type listOfAccountInput struct {
-	listInput
-	AccountID int64 `path:"acme_account_id"`
+	web.Page
+	Detail    string `query:"detail" maxLength:"20" doc:"most: with cert, csr and the other long members."`
+	AccountID int64  `path:"acme_account_id"`
 }
 
 type idInput struct {
@@ -45,7 +46,7 @@ type idInput struct {
 type createInput struct{ Body Draft }
 
 type putInput struct {
-	idInput
+	ID   int64 `path:"certificate_id"`
 	Body struct {
 		Action string `json:"action,omitempty" enum:"update,verify_domain,revoke,rekey" default:"update"`
 		Reason *int64 `json:"reason,omitempty" nullable:"true" doc:"revoke: code of RFC 5280 section 5.3.1, default 0."`
@@ -54,32 +55,32 @@ type putInput struct {
 }
 
 func (s *Service) handleList(ctx context.Context, in *listInput) (*web.Reply[[]Certificate], error) {
-	return s.reply(ctx, ofUser(ctx, access.From(ctx).UserID), 0, in)
+	return s.reply(ctx, ofUser(ctx, access.From(ctx).UserID), 0, in.Page, in.Detail)
 }
 
 func (s *Service) handleListOfAccount(ctx context.Context, in *listOfAccountInput) (*web.Reply[[]Certificate], error) {
 	if _, err := s.Accounts.Get(ctx, s.DB.Reader(), access.From(ctx).UserID, in.AccountID); err != nil {
 		return nil, err
 	}
-	return s.reply(ctx, ofAccount(ctx, in.AccountID), in.AccountID, &in.listInput)
+	return s.reply(ctx, ofAccount(ctx, in.AccountID), in.AccountID, in.Page, in.Detail)
 }
 
 // reply is a page of the source, or what a limited key may see of it.
-func (s *Service) reply(ctx context.Context, from source, acctID int64, in *listInput) (*web.Reply[[]Certificate], error) {
-	most := in.Detail == "most"
+func (s *Service) reply(ctx context.Context, from source, acctID int64, page web.Page, detail string) (*web.Reply[[]Certificate], error) {
+	most := detail == "most"
 	caller := access.From(ctx)
 	if all, ids := caller.All(scope, "read"); !all {
 		records, err := s.named(ctx, caller.UserID, acctID, ids, most)
 		if err != nil {
 			return nil, err
 		}
-		return web.ListAll(records, in.Page), nil
+		return web.ListAll(records, page), nil
 	}
-	records, total, err := s.list(ctx, from, in.Page, most)
+	records, total, err := s.list(ctx, from, page, most)
 	if err != nil {
 		return nil, err
 	}
-	return web.List(records, total, in.Page), nil
+	return web.List(records, total, page), nil
 }
 
 func (s *Service) handleCreate(ctx context.Context, in *createInput) (*web.Reply[*Certificate], error) {

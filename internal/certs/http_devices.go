@@ -19,34 +19,29 @@ func (s *Service) mountDevices(m *web.Mux) {
 	web.RouteReply(m, "POST /apiv1/users/{user_id}/certificate-assign", access.Key(scope, "read"), s.handleAssignByKey)
 }
 
-type deviceInput struct {
-	DeviceID int64 `path:"device_id"`
-}
-
+// huma looks into embedded types only where they are exported.
 type listOfDeviceInput struct {
-	listInput
-	deviceInput
+	web.Page
+	Detail   string `query:"detail" maxLength:"20" doc:"most: with cert, csr and the other long members."`
+	DeviceID int64  `path:"device_id"`
 }
 
 type assignInput struct {
-	deviceInput
-	Body struct {
+	DeviceID int64 `path:"device_id"`
+	Body     struct {
 		CertID int64 `json:"cert_id" minimum:"1"`
 	}
 }
 
 type assignmentInput struct {
-	deviceInput
-	idInput
-}
-
-type packInput struct {
-	Pack string `query:"pack" maxLength:"20" doc:"download: as a file."`
+	DeviceID int64 `path:"device_id"`
+	ID       int64 `path:"certificate_id"`
 }
 
 type deviceBundleInput struct {
-	assignmentInput
-	packInput
+	DeviceID int64  `path:"device_id"`
+	ID       int64  `path:"certificate_id"`
+	Pack     string `query:"pack" maxLength:"20" doc:"download: as a file."`
 }
 
 type assignByKeyInput struct {
@@ -66,7 +61,7 @@ func (s *Service) handleListOfDevice(ctx context.Context, in *listOfDeviceInput)
 	if _, err := s.Devices.Get(ctx, s.DB.Reader(), access.From(ctx).UserID, in.DeviceID); err != nil {
 		return nil, err
 	}
-	return s.reply(ctx, ofDevice(ctx, in.DeviceID), 0, &in.listInput)
+	return s.reply(ctx, ofDevice(ctx, in.DeviceID), 0, in.Page, in.Detail)
 }
 
 func (s *Service) handleAssign(ctx context.Context, in *assignInput) (*web.Reply[*Assigned], error) {

@@ -16,8 +16,8 @@ func (s *Service) mountSelf(m *web.Mux) {
 }
 
 type selfInput struct {
-	idInput
-	packInput
+	ID   int64  `path:"certificate_id"`
+	Pack string `query:"pack" maxLength:"20" doc:"download: as a file."`
 }
 
 func (s *Service) handleSelf(ctx context.Context, in *selfInput) (*DeviceCertificate, error) {
