@@ -102,13 +102,14 @@ func itemStatuses(state *install.State) []ItemStatus {
 func (s *Status) Print(w io.Writer, now time.Time) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-14s "+format+"\n", append([]any{name + ":"}, args...)...)
+		fmt.Fprintf(&b, "%-15s "+format+"\n", append([]any{name + ":"}, args...)...)
 	}
 	if !s.Registered {
 		line("device", "not registered; next: certharbor-agent login --server URL")
-	} else {
-		line("device", "%d at %s", s.DeviceID, s.Server)
+		_, err := io.WriteString(w, b.String())
+		return err
 	}
+	line("device", "%d at %s", s.DeviceID, s.Server)
 	line("public id", "%s", s.DevicePublicID)
 	line("agent", "%s", running(s.RunningPID))
 	line("last contact", "%s", ago(s.LastContactMS, now))

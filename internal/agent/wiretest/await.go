@@ -2,12 +2,17 @@ package wiretest
 
 import (
 	"strings"
-	"testing"
 	"time"
 )
 
+// Failer is the part of testing.TB that waiting needs.
+type Failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // Await blocks until n requests contain match, or fails the test after 20 s.
-func (s *Server) Await(t testing.TB, match string, n int) {
+func (s *Server) Await(t Failer, match string, n int) {
 	t.Helper()
 	s.await20(t, match, func() bool {
 		count := 0
@@ -22,13 +27,13 @@ func (s *Server) Await(t testing.TB, match string, n int) {
 
 // AwaitNotified blocks until n events were reported, or fails the test after
 // 20 s.
-func (s *Server) AwaitNotified(t testing.TB, n int) {
+func (s *Server) AwaitNotified(t Failer, n int) {
 	t.Helper()
 	s.await20(t, "events", func() bool { return len(s.notified) >= n })
 }
 
 // await20 asks reached, under the lock, whenever something has changed.
-func (s *Server) await20(t testing.TB, what string, reached func() bool) {
+func (s *Server) await20(t Failer, what string, reached func() bool) {
 	t.Helper()
 	late := false
 	timer := time.AfterFunc(20*time.Second, func() {

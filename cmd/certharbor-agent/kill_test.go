@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"certharbor.dev/certharbor/internal/agent/wiretest"
+)
+
+// device is a folder with an agent program in it.
+type device struct {
+	t      *testing.T
+	dir    string
+	server *wiretest.Server
+}
+
+func newDevice(t *testing.T) *device {
+	t.Helper()
+	d := &device{t: t, dir: t.TempDir(), server: wiretest.New(t)}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// testscript.Main runs the command this program is called as.
+	if err := os.Symlink(self, d.path("certharbor-agent")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := d.command("enroll", "--server", d.server.URL, "--api-key-stdin")
+	cmd.Stdin = strings.NewReader(wiretest.APIKey)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("enroll: %v\n%s", err, out)
+	}
+	return d
+}
+
+func (d *device) path(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *device) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(d.path("certharbor-agent"), args...)
+	cmd.Env = append(os.Environ(), "CERTHARBOR_AGENT_STATE="+d.path("state"), "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+func (d *device) read(name string) []byte {
+	d.t.Helper()
+	data, err := os.ReadFile(d.path(name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return data
+}
+
+// The whole agent is killed at random moments while certificates are renewed.
+// Whatever was under way, a last round ends with the newest matching pair and
+// a service that was reloaded with it.
+func TestAgentSurvivesKills(t *testing.T) {
+	t.Parallel()
+	d := newDevice(t)
+	d.server.SetConfig(json.RawMessage(fmt.Sprintf(`[
+		{"id":"pair","type":"copy","ob_type":"cert","ob_id":5,"from":["private.key","fullchain.pem"],"to":["%[1]s/tls/key.pem","%[1]s/tls/cert.pem"]},
+		{"id":"reload","type":"exec","cmd":"cd %[1]s && cat tls/key.pem tls/cert.pem | sha256sum >> reload.log","depends_on":["pair"]}]`, d.dir)), "")
+	serial := ""
+	for range 20 {
+		serial = d.server.Issue(5, "a.test")
+		cmd := d.command("run")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(rand.N(400*time.Millisecond), func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("the agent ended by itself: %v", err)
+		}
+	}
+	if out, err := d.command("once").CombinedOutput(); err != nil {
+		t.Fatalf("once: %v\n%s", err, out)
+	}
+	pair, err := tls.X509KeyPair(d.read("tls/cert.pem"), d.read("tls/key.pem"))
+	if err != nil || pair.Leaf.SerialNumber.Text(16) != serial {
+		t.Fatalf("installed: %v, want serial %s", err, serial)
+	}
+	sum, err := exec.Command("sh", "-c", "cat "+d.path("tls/key.pem")+" "+d.path("tls/cert.pem")+" | sha256sum").Output()
+	if err != nil || !bytes.HasSuffix(d.read("reload.log"), sum) {
+		t.Errorf("the last reload saw %q, installed is %q (%v)", d.read("reload.log"), sum, err)
+	}
+	left, err := filepath.Glob(d.path("tls/.certharbor-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
