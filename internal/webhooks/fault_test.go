@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -192,8 +193,8 @@ func TestTakeOver(t *testing.T) {
 		if n == 1 {
 			close(hanging)
 			<-release
-			w.WriteHeader(http.StatusInternalServerError)
 		}
+		w.WriteHeader(http.StatusInternalServerError)
 	})
 	w := f.hook(rec.URL, nil)
 	f.issued(1, 10)
@@ -208,15 +209,16 @@ func TestTakeOver(t *testing.T) {
 	if err := other.drain(t.Context(), job); err != nil {
 		t.Error(err)
 	}
-	if d := f.one(w.ID); d.Status != StatusSuccess || len(rec.requests()) != 2 {
-		t.Errorf("after it: %+v, %d requests", d, len(rec.requests()))
+	after := f.one(w.ID)
+	if after.Status != StatusPending || after.Attempts != 1 || len(rec.requests()) != 2 {
+		t.Errorf("after it: %+v, %d requests", after, len(rec.requests()))
 	}
 	close(release)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if d := f.one(w.ID); d.Status != StatusSuccess || d.Attempts != 1 {
-		t.Errorf("the old node changed it: %+v", d)
+	if d := f.one(w.ID); d != after {
+		t.Errorf("the old node changed it: %+v, before %+v", d, after)
 	}
 }
 
@@ -310,5 +312,79 @@ func TestHostileTargets(t *testing.T) {
 	}
 	if n := canary.connects.Load(); n != 0 {
 		t.Errorf("the canary saw %d connects", n)
+	}
+}
+
+// A server that stops in the middle of an attempt blames nobody: the attempt
+// is not counted, what was delivered is recorded, and a job goes on later.
+func TestStopInTheMiddle(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		f := newFixture(t, db, func(d *Deps) { d.Outbound.Timeout = time.Minute })
+		hanging := make(chan struct{})
+		var once sync.Once
+		end := make(chan struct{})
+		defer close(end)
+		rec := newReceiver(t, func(_ http.ResponseWriter, r *http.Request, _ int) {
+			if r.Header.Get("X-BB-Cert-Id") == "1" {
+				first := false
+				once.Do(func() { first = true; close(hanging) })
+				if first {
+					waitFor(r, end)
+				}
+			}
+		})
+		w := f.hook(rec.URL, nil)
+		f.issued(1, 10)
+		f.issued(2, 20)
+		job := f.table.due(t, f.clock.Now())[0]
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.drain(running, job) }()
+		<-hanging
+		poll(t, func() bool { return len(issues(rec.requests(), 2)) == 1 })
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		f.table.done(t, job)
+		for _, d := range f.list(w.ID) {
+			if d.CertID == 1 && (d.Attempts != 0 || d.Status != StatusPending || d.LastError != "") {
+				t.Errorf("the interrupted attempt is recorded: %+v", d)
+			}
+		}
+		f.settleJobs()
+		checkSuccess(t, f.list(w.ID), 2)
+	})
+}
+
+// A new address takes effect at once, also for what is pending.
+func TestNewAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		f := newFixture(t, db)
+		old, next := newReceiver(t, status(503)), newReceiver(t, nil)
+		w := f.hook(old.URL, nil)
+		f.issued(1, 10)
+		f.settleJobs()
+		if _, _, err := f.Update(t.Context(), f.user, w.ID, Input{URL: next.URL, Secret: testSecret}); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.Advance(time.Minute)
+		f.settleJobs()
+		checkSuccess(t, f.list(w.ID), 1)
+		if len(old.requests()) != 1 || len(next.requests()) != 1 {
+			t.Errorf("%d requests at the old address, %d at the new one", len(old.requests()), len(next.requests()))
+		}
+	})
+}
+
+func checkSuccess(t *testing.T, list []Delivery, n int) {
+	t.Helper()
+	if len(list) != n {
+		t.Errorf("%d deliveries, want %d", len(list), n)
+	}
+	for _, d := range list {
+		if d.Status != StatusSuccess {
+			t.Errorf("%+v", d)
+		}
 	}
 }

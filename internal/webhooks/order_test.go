@@ -189,6 +189,9 @@ func TestRedeliverAndTest(t *testing.T) {
 		if d := f.list(w.ID)[0]; d.Status != StatusExhausted || d.LastStatusCode != 500 {
 			t.Errorf("%+v", d)
 		}
+		if hook, err := lockIn(t, f, w.ID); err != nil || hook.health != (health{}) {
+			t.Errorf("%+v, %v", hook.health, err)
+		}
 	})
 }
 
