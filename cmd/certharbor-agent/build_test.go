@@ -43,7 +43,7 @@ func TestAgentImportsNothingOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		own, isOwn := strings.CutPrefix(name, "certharbor.dev/certharbor/")
 		if isOwn && !strings.HasPrefix(own, "internal/agent") && own != "cmd/certharbor-agent" {
 			t.Errorf("imports %s", name)

@@ -43,7 +43,7 @@ func exitCode(err error) int {
 
 // run is the whole program.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
-	root := rootCommand(getenv)
+	root := rootCommand(getenv) //nolint:contextcheck // the commands get it from ExecuteContext below
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

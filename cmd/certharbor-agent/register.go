@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func loginCommand(s *settings) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return s.with(cmd, func(a *agent.Agent) error { return a.Login(cmd.Context(), f.server, f.caFile) })
+			return s.with(cmd, func(ctx context.Context, a *agent.Agent) error { return a.Login(ctx, f.server, f.caFile) })
 		},
 	}
 	f.add(cmd)
@@ -70,7 +71,7 @@ func enrollCommand(s *settings) *cobra.Command {
 				return fmt.Errorf("read API key: %w", err)
 			}
 			key := strings.TrimSpace(string(text))
-			return s.with(cmd, func(a *agent.Agent) error { return a.Enroll(cmd.Context(), f.server, f.caFile, key) })
+			return s.with(cmd, func(ctx context.Context, a *agent.Agent) error { return a.Enroll(ctx, f.server, f.caFile, key) })
 		},
 	}
 	f.add(cmd)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -90,12 +92,21 @@ func (s *settings) commandEnv() []string {
 }
 
 // with opens the agent, does work and closes it.
-func (s *settings) with(cmd *cobra.Command, work func(*agent.Agent) error) error {
+func (s *settings) with(cmd *cobra.Command, work func(context.Context, *agent.Agent) error) error {
 	a, err := s.open(cmd)
 	if err != nil {
 		return err
 	}
-	return errors.Join(work(a), a.Close())
+	return errors.Join(work(cmd.Context(), a), a.Close())
+}
+
+// within is with, with a time limit.
+func (s *settings) within(limit time.Duration, cmd *cobra.Command, work func(context.Context, *agent.Agent) error) error {
+	return s.with(cmd, func(ctx context.Context, a *agent.Agent) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return work(ctx, a)
+	})
 }
 
 func versionCommand() *cobra.Command {

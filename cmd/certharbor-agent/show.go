@@ -74,9 +74,7 @@ func showCommand(s *settings) *cobra.Command {
 // config fetches the install-config, or takes the one a running agent has.
 func (s *settings) config(cmd *cobra.Command) (json.RawMessage, error) {
 	var raw json.RawMessage
-	err := s.with(cmd, func(a *agent.Agent) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), defaultTimeout)
-		defer cancel()
+	err := s.within(defaultTimeout, cmd, func(ctx context.Context, a *agent.Agent) error {
 		var err error
 		raw, err = a.InstallConfig(ctx)
 		return err
@@ -103,9 +101,7 @@ func applyCommand(s *settings) *cobra.Command {
 		Example: "  certharbor-agent install-config apply --force",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return s.with(cmd, func(a *agent.Agent) error { return a.Apply(ctx, force) })
+			return s.within(timeout, cmd, func(ctx context.Context, a *agent.Agent) error { return a.Apply(ctx, force) })
 		},
 	}
 	s.addInstallFlags(cmd)

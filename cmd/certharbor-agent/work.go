@@ -21,9 +21,7 @@ func onceCommand(s *settings) *cobra.Command {
 		Example: "  certharbor-agent once --timeout 2m",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return s.with(cmd, func(a *agent.Agent) error { return a.Once(ctx) })
+			return s.within(timeout, cmd, func(ctx context.Context, a *agent.Agent) error { return a.Once(ctx) })
 		},
 	}
 	s.addInstallFlags(cmd)
@@ -40,7 +38,7 @@ func runCommand(s *settings) *cobra.Command {
 		Example: "  certharbor-agent run --state /var/lib/certharbor-agent",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.with(cmd, func(a *agent.Agent) error { return a.Run(cmd.Context()) })
+			return s.with(cmd, func(ctx context.Context, a *agent.Agent) error { return a.Run(ctx) })
 		},
 	}
 	s.addInstallFlags(cmd)

@@ -26,30 +26,30 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.device.Patient = true
 	backoff := clock.Backoff{First: firstBackoff, Max: lastBackoff}
 	l := &loop{agent: a}
-	for ctx.Err() == nil {
+	for {
 		err := l.cycle(ctx)
-		if err == nil {
+		switch {
+		case ctx.Err() != nil:
+			a.log.InfoContext(ctx, "stopped")
+			return nil //nolint:nilerr // what broke off because it was told to is no failure
+		case err == nil:
 			backoff.Reset()
-			continue
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		if errors.Is(err, client.ErrLoginRequired) {
+		case errors.Is(err, client.ErrLoginRequired):
 			return errors.Join(err, a.trouble(err))
-		}
-		after, _ := client.Transient(err)
-		wait := backoff.Next(max(after, l.interval))
-		a.log.WarnContext(ctx, "will be tried again", "in", wait, "cause", err)
-		if err := a.trouble(err); err != nil {
-			a.log.ErrorContext(ctx, "state folder cannot be written", "cause", err)
-		}
-		if a.clock.Sleep(ctx, wait) != nil {
-			break
+		default:
+			after, _ := client.Transient(err)
+			a.pause(ctx, err, backoff.Next(max(after, l.interval)))
 		}
 	}
-	a.log.Info("stopped")
-	return nil
+}
+
+// pause notes why a cycle failed and waits, at most until ctx ends.
+func (a *Agent) pause(ctx context.Context, cause error, wait time.Duration) {
+	a.log.WarnContext(ctx, "will be tried again", "in", wait, "cause", cause)
+	err := errors.Join(a.trouble(cause), a.clock.Sleep(ctx, wait))
+	if err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "state folder cannot be written", "cause", err)
+	}
 }
 
 // loop is the memory of Run between its cycles.

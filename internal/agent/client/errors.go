@@ -62,8 +62,7 @@ func (e *Unavailable) Unwrap() error { return e.Err }
 // Transient says whether err passes by itself (no answer, 429, 5xx), and how
 // long the server asked to wait, 0 when it did not say.
 func Transient(err error) (time.Duration, bool) {
-	var answer *Error
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.RetryAfter, answer.Status == http.StatusTooManyRequests || answer.Status >= 500
 	}
 	var none *Unavailable

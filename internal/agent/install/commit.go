@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"certharbor.dev/certharbor/internal/agent/durable"
@@ -114,10 +115,10 @@ func (e *Engine) restoring(ctx context.Context, j *journal) error {
 	e.crash("restoring")
 	first := -1 // step that was the first to change files
 	folders := map[string]bool{}
-	for i := len(j.Steps) - 1; i >= 0; i-- {
-		for _, c := range j.Steps[i].Files {
+	for i, s := range slices.Backward(j.Steps) {
+		for _, c := range s.Files {
 			if err := e.putBack(c); err != nil {
-				return fmt.Errorf("restore the former files of item %q (it will be tried again at the next start): %w", j.Steps[i].ItemID, err)
+				return fmt.Errorf("restore the former files of item %q (it will be tried again at the next start): %w", s.ItemID, err)
 			}
 			folders[filepath.Dir(c.To)] = true
 			first = i

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,8 +102,7 @@ func (r *rig) start(o order) *exec.Cmd {
 func (r *rig) killed(cmd *exec.Cmd) bool {
 	r.t.Helper()
 	err := cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
 			return true
 		}
@@ -138,12 +138,9 @@ func (r *rig) settled() {
 func (r *rig) whole(name string, versions ...string) {
 	r.t.Helper()
 	got := r.read(name)
-	for _, v := range versions {
-		if got == v {
-			return
-		}
+	if !slices.Contains(versions, got) {
+		r.t.Errorf("%s is neither old nor new: %q", name, got)
 	}
-	r.t.Errorf("%s is neither old nor new: %q", name, got)
 }
 
 func TestKillAtEveryPoint(t *testing.T) {

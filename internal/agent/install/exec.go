@@ -47,7 +47,7 @@ func (e *Engine) run(ctx context.Context, p process) error {
 	if p.Cmd.Shell != "" {
 		argv = []string{"/bin/sh", "-c", p.Cmd.Shell}
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // running the owner's commands is what exec items are
 	cmd.Dir = "/"
 	cmd.Env = append(slices.Clone(e.Env), assignments(p.Env)...)
 	out := &tail{}

@@ -143,7 +143,7 @@ func (r *rig) applyWith(cfg install.Config, in install.Supply, opt install.Optio
 // want fails the test unless the items have these statuses ("id:status ...").
 func (r *rig) want(got map[string]install.Result, want string) {
 	r.t.Helper()
-	for _, pair := range strings.Fields(want) {
+	for pair := range strings.FieldsSeq(want) {
 		id, status, _ := strings.Cut(pair, ":")
 		if got[id].Status != status {
 			r.t.Errorf("item %s is %q (%s), want %s", id, got[id].Status, got[id].Error, status)

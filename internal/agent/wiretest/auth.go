@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -172,11 +173,7 @@ func (s *Server) authRefresh(w http.ResponseWriter, r *http.Request) {
 		}
 		if in.RefreshToken == d.refresh && r.Header.Get("Authorization") == "" {
 			out := s.pair(d)
-			session := map[string]any{}
-			for k, v := range out {
-				session[k] = v
-			}
-			out["session"] = session
+			out["session"] = maps.Clone(out)
 			data(w, http.StatusOK, out)
 			return
 		}

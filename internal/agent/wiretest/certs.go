@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"net/http"
 	"strconv"
@@ -126,9 +127,7 @@ func (s *Server) certificate(w http.ResponseWriter, r *http.Request, d *device) 
 		"verified": true, "self_signed": false, "key_dist_policy": c.policy, "cert": c.text, "der": "",
 	}
 	if !c.pending && c.policy != "MASTER_ONLY_FORBIDDEN" {
-		for k, v := range c.materials(d) {
-			out[k] = v
-		}
+		maps.Copy(out, c.materials(d))
 	}
 	data(w, http.StatusOK, out)
 }
