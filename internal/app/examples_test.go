@@ -38,10 +38,10 @@ var examples = map[string][]func(r *resident) any{
 	"POST U/certificates/{certificate_id}/issues": {func(*resident) any {
 		return map[string]any{"validity_seconds": 3600}
 	}},
-	"POST U/devices/{device_id}/certificates":     {assignmentExample},
-	"POST U/service_webhooks":                     {webhookExample},
-	"PUT U/service_webhooks/{webhook_id}":         {webhookExample},
-	"PUT U/devices/{device_id}/install-config":    {configExample, certItemExample},
+	"POST U/devices/{device_id}/certificates":  {assignmentExample},
+	"POST U/service_webhooks":                  {webhookExample},
+	"PUT U/service_webhooks/{webhook_id}":      {webhookExample},
+	"PUT U/devices/{device_id}/install-config": {configExample, certItemExample},
 	"POST U/devices/{device_id}/install-config/restore": {func(*resident) any {
 		return map[string]any{"version": 1, "change_note": "back"}
 	}},
