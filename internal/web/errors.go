@@ -179,6 +179,9 @@ func sentence(d *huma.ErrorDetail) string {
 	if strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()) {
 		return "Content-Type: must be application/json"
 	}
+	if misfit, ok := strings.CutPrefix(d.Message, "body."); ok {
+		return misfit
+	}
 	place := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
 	if place == "" {
 		return d.Message

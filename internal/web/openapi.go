@@ -1,13 +1,8 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -97,69 +92,5 @@ func (m *Mux) MountDocs() error {
 	}
 	Raw(m, "GET /docs", access.Public(), 0, serve)
 	Raw(m, "GET /docs/*", access.Public(), 0, serve)
-	return nil
-}
-
-func marshal(w io.Writer, v any) error {
-	var buf bytes.Buffer // whole before the first byte is sent
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
-	_, err := w.Write(buf.Bytes())
-	return err
-}
-
-var (
-	errSyntax = errors.New("is not valid JSON; send one JSON value with Content-Type application/json")
-	errNUL    = errors.New("holds a NUL character in a string, which is not accepted")
-	errDepth  = errors.New("is nested more than 64 levels deep")
-)
-
-// unmarshal decodes a body. huma calls it twice: into any for the validation,
-// where what no column can hold is refused, then into the input type.
-func unmarshal(data []byte, v any) error {
-	if err := json.Unmarshal(data, v); err != nil {
-		if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: does not take a JSON %s", strings.TrimPrefix(typeErr.Field, "body."), strings.Fields(typeErr.Value)[0])
-		}
-		if _, ok := v.(*any); !ok {
-			return err // a rule of an input type's own UnmarshalJSON
-		}
-		return errSyntax
-	}
-	if tree, ok := v.(*any); ok {
-		return inspect(*tree, 0)
-	}
-	return nil
-}
-
-// inspect refuses NUL, which PostgreSQL's text cannot hold, and deep nesting.
-func inspect(v any, depth int) error {
-	if depth > 64 {
-		return errDepth
-	}
-	switch v := v.(type) {
-	case string:
-		if strings.IndexByte(v, 0) >= 0 {
-			return errNUL
-		}
-	case []any:
-		for _, item := range v {
-			if err := inspect(item, depth+1); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for name, item := range v {
-			if strings.IndexByte(name, 0) >= 0 {
-				return errNUL
-			}
-			if err := inspect(item, depth+1); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
