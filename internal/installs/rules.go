@@ -97,7 +97,7 @@ type checked struct {
 func (it checked) wrong(member, format string, args ...any) error {
 	place := fmt.Sprintf("installs[%d].%s", it.index, member)
 	if it.ID != "" {
-		place += fmt.Sprintf(" (item %q)", it.ID)
+		place += fmt.Sprintf(" (item %.100q)", it.ID)
 	}
 	return fault.Invalid(place, format, args...)
 }
