@@ -52,6 +52,7 @@ func (s *Service) saveRow(ctx context.Context, tx *sqldb.Tx, before, next issuan
 // confirmed is looked up, and repeated when it did not happen, so that what the
 // authority answered is not lost with it.
 func (a *attempt) save(ctx context.Context, message string, change func(*issuanceRow), more func(context.Context, *sqldb.Tx, issuanceRow) error) error {
+	a.s.reached(ctx, "save "+a.row.Step)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	next := a.row

@@ -55,7 +55,7 @@ type Service struct {
 	node    string                                           // names this process as the holder of leases
 	backoff func(tries int64, p *acme.Problem) time.Duration // wait after the tries-th failure in a row
 	sleep   func(ctx context.Context, d time.Duration) error // in the middle of a run
-	reached func(ctx context.Context, step string)           // for tests: a step is about to begin
+	reached func(ctx context.Context, step string)           // for tests: a step, or "save" and its name, is about to begin
 	mu      sync.Mutex
 	running map[int64]context.CancelCauseFunc // the attempts this process works on
 	doors   map[int64]chan struct{}           // one registration per account at a time

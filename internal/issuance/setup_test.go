@@ -68,7 +68,7 @@ func newWorld(t testing.TB, db *sqldb.DB, directoryURL, roots string) *world {
 	}
 	w := &world{t: t, db: db, keys: keys, now: time.Now, change: func(*Service) {}}
 	w.options = acme.Options{AllowCIDRs: loopback, RequestTimeout: 5 * time.Second}
-	w.user = w.addUser("owner@example.com")
+	w.user = w.addUser(seal.NewToken("owner", 6) + "@example.com")
 	n := w.quiet()
 	w.account = n.addAccount(directoryURL, roots)
 	if _, _, err := n.Webhooks.(*webhooks.Service).Create(t.Context(), w.user, webhooks.Input{
@@ -341,4 +341,10 @@ func hostileWorld(t testing.TB, db *sqldb.DB) (*world, *hostile.CA) {
 	t.Helper()
 	ca := hostile.Start(t)
 	return newWorld(t, db, ca.DirectoryURL, ca.CABundlePEM), ca
+}
+
+// issued tells whether a leaf is stored.
+func (n *node) issued(id int64) bool {
+	c := n.cert(id)
+	return c.Issued()
 }

@@ -12,6 +12,12 @@ import (
 // finalize sends the CSR, the same one however often.
 func (a *attempt) finalize(ctx context.Context) error {
 	order, err := a.client.Finalize(ctx, a.atCA, a.order, a.row.Csr)
+	if p := acme.AsProblem(err); p != nil && p.Class == acme.Permanent {
+		// It may have been finalised before, by a request whose answer was lost.
+		if now, lookErr := a.client.Order(ctx, a.atCA, a.row.OrderUrl); lookErr == nil && (now.Status == acme.StatusProcessing || now.Status == acme.StatusValid) {
+			order, err = now, nil
+		}
+	}
 	if err != nil {
 		return err
 	}

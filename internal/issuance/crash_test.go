@@ -1,0 +1,218 @@
+package issuance
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/acmetest/hostile"
+	"certharbor.dev/certharbor/internal/outbound"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/sqldb/dbtest"
+)
+
+// moments are all at which a process may die: before each step, and between
+// what the CA answered and its being saved.
+func moments() []string {
+	var all []string
+	for _, step := range []string{stepPrepare, stepAccount, stepOrder, stepAuthorize, stepValidate, stepFinalize, stepIssue, stepDownload} {
+		if step != stepPrepare && step != stepIssue { // taken along by others
+			all = append(all, step)
+		}
+		if step != stepIssue {
+			all = append(all, "save "+step)
+		}
+	}
+	return all
+}
+
+// A process that dies leaves its lease and its memory behind. The next one
+// goes on with the same order.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		for _, moment := range moments() {
+			t.Run(moment, func(t *testing.T) {
+				w, ca := hostileWorld(t, db)
+				first := w.quiet()
+				var reached atomic.Bool
+				first.reached = func(_ context.Context, step string) {
+					if step == moment {
+						reached.Store(true)
+						runtime.Goexit() // nothing after this happens
+					}
+				}
+				i := first.trigger(first.addCert("a.example.test", "b.example.test"), "")
+				var group sync.WaitGroup
+				group.Go(func() { _ = first.run(t.Context(), i.ID) })
+				group.Wait()
+				if !reached.Load() {
+					t.Fatal("the moment did not come")
+				}
+				if db.Dialect() == sqldb.Postgres { // elsewhere a lease has to end
+					began := w.time()
+					w.mu.Lock()
+					w.now = func() time.Time { return began.Add(leaseTime + time.Second) }
+					w.mu.Unlock()
+				}
+				second := w.start()
+				w.done(second, ca, second.ended(i))
+				want := 1
+				if moment == "save "+stepOrder {
+					want = 2 // the one answer that only a process knew
+				}
+				if ca.Orders() != want {
+					t.Errorf("%d orders, want %d", ca.Orders(), want)
+				}
+				second.stop()
+			})
+		}
+	})
+}
+
+// A process that is stopped gives its attempts back, so that another node goes
+// on at once.
+func TestStoppedAtAnyStep(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		for _, moment := range moments() {
+			if strings.HasPrefix(moment, "save ") {
+				continue // a save is not interrupted
+			}
+			t.Run(moment, func(t *testing.T) {
+				w, ca := hostileWorld(t, db)
+				there := make(chan struct{}, 1)
+				w.change = func(s *Service) {
+					s.reached = func(ctx context.Context, step string) {
+						if step == moment {
+							there <- struct{}{}
+							<-ctx.Done()
+						}
+					}
+				}
+				first := w.start()
+				i := first.trigger(first.addCert("a.example.test", "b.example.test"), "")
+				<-there
+				first.stop()
+				w.change = func(*Service) {}
+				second := w.start()
+				w.done(second, ca, second.ended(i))
+				if ca.Orders() != 1 {
+					t.Errorf("%d orders, want 1", ca.Orders())
+				}
+				second.stop()
+			})
+		}
+	})
+}
+
+// Every commit may seem to fail although it succeeded.
+func TestCommitsThatAreNotConfirmed(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]func(testing.TB) sqldb.Config{"sqlite": dbtest.SQLiteConfig, "postgres": dbtest.PostgresConfig} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var commits, lost atomic.Int64 // the lost-th commit from now on is not confirmed
+			c := config(t)
+			c.CommitFault = func() bool { return commits.Add(1) == lost.Load() }
+			db := dbtest.Open(t, c)
+			for nth := int64(1); ; nth++ {
+				w, ca := hostileWorld(t, db)
+				n := w.quiet()
+				certID := n.addCert("a.example.test")
+				i := n.trigger(certID, "")
+				commits.Store(0)
+				lost.Store(nth)
+				for try := 0; open(n.issue(certID, i.ID).Status); try++ {
+					if try == 10 {
+						t.Fatalf("commit %d: still open", nth)
+					}
+					_ = n.run(t.Context(), i.ID) // the job engine repeats it
+				}
+				lost.Store(0)
+				w.done(n, ca, n.issue(certID, i.ID))
+				if ca.Orders() != 1 {
+					t.Errorf("commit %d: %d orders, want 1", nth, ca.Orders())
+				}
+				if commits.Load() < nth {
+					if nth < 6 {
+						t.Errorf("only %d commits", commits.Load())
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// Every request's answer may be lost, and every request.
+func TestLostCalls(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]outbound.Fault{"answer": outbound.LoseAnswer, "request": outbound.LoseRequest} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := dbtest.SQLite(t)
+			for nth := int64(1); ; nth++ {
+				w, ca := hostileWorld(t, db)
+				var calls atomic.Int64
+				var ordered atomic.Bool
+				w.options.Fault = func(r *http.Request) outbound.Fault {
+					if calls.Add(1) != nth {
+						return outbound.NoFault
+					}
+					ordered.Store(strings.HasPrefix(r.URL.Path, "/"+string(hostile.NewOrder)))
+					return fault
+				}
+				n := w.start()
+				w.done(n, ca, n.ended(n.trigger(n.addCert("a.example.test"), "")))
+				want := 1
+				if ordered.Load() && fault == outbound.LoseAnswer {
+					want = 2
+				}
+				if ca.Orders() != want {
+					t.Errorf("call %d: %d orders, want %d", nth, ca.Orders(), want)
+				}
+				n.stop()
+				if calls.Load() < nth {
+					break
+				}
+			}
+		})
+	}
+}
+
+// What the job engine lost is found by the sweep.
+func TestStuckAttemptIsTakenUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w, ca := hostileWorld(t, db)
+		ca.Always(hostile.NewOrder, hostile.Broken())
+		dead := w.quiet()
+		dead.backoff = func(int64, *acme.Problem) time.Duration { return 2 * time.Second }
+		waiting, pending := dead.trigger(dead.addCert("a.example.test"), ""), dead.trigger(dead.addCert("b.example.test"), "")
+		if err := dead.run(t.Context(), waiting.ID); err == nil {
+			t.Fatal("the job should have been put back")
+		}
+		if _, err := db.Writer().ExecContext(t.Context(), "DELETE FROM river_job"); err != nil {
+			t.Fatal(err)
+		}
+		ca.Always(hostile.NewOrder, nil)
+		began := w.time()
+		w.mu.Lock()
+		w.now = func() time.Time { return began.Add(overdueAfter + 5*time.Second) }
+		w.mu.Unlock()
+		n := w.start() // sweeps when it starts
+		for _, i := range []Issuance{waiting, pending} {
+			if got := n.ended(i); got.Status != StatusSuccess {
+				t.Errorf("%+v", got)
+			}
+		}
+		w.clean()
+	})
+}
