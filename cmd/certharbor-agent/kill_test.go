@@ -1,10 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"crypto/tls"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -66,9 +62,7 @@ func (d *device) read(name string) []byte {
 func TestAgentSurvivesKills(t *testing.T) {
 	t.Parallel()
 	d := newDevice(t)
-	d.server.SetConfig(json.RawMessage(fmt.Sprintf(`[
-		{"id":"pair","type":"copy","ob_type":"cert","ob_id":5,"from":["private.key","fullchain.pem"],"to":["%[1]s/tls/key.pem","%[1]s/tls/cert.pem"]},
-		{"id":"reload","type":"exec","cmd":"cd %[1]s && cat tls/key.pem tls/cert.pem | sha256sum >> reload.log","depends_on":["pair"]}]`, d.dir)), "")
+	d.configure()
 	serial := ""
 	for range 20 {
 		serial = d.server.Issue(5, "a.test")
@@ -83,19 +77,6 @@ func TestAgentSurvivesKills(t *testing.T) {
 			t.Fatalf("the agent ended by itself: %v", err)
 		}
 	}
-	if out, err := d.command("once").CombinedOutput(); err != nil {
-		t.Fatalf("once: %v\n%s", err, out)
-	}
-	pair, err := tls.X509KeyPair(d.read("tls/cert.pem"), d.read("tls/key.pem"))
-	if err != nil || pair.Leaf.SerialNumber.Text(16) != serial {
-		t.Fatalf("installed: %v, want serial %s", err, serial)
-	}
-	sum, err := exec.Command("sh", "-c", "cat "+d.path("tls/key.pem")+" "+d.path("tls/cert.pem")+" | sha256sum").Output()
-	if err != nil || !bytes.HasSuffix(d.read("reload.log"), sum) {
-		t.Errorf("the last reload saw %q, installed is %q (%v)", d.read("reload.log"), sum, err)
-	}
-	left, err := filepath.Glob(d.path("tls/.certharbor-*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
+	d.must("once")
+	d.newest(serial)
 }

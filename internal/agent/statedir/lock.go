@@ -9,12 +9,19 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrLocked is wrapped by Lock when another process holds the folder.
 var ErrLocked = errors.New("another certharbor-agent is using the state folder")
 
 const lockName = "lock"
+
+// How often and how long Lock waits for a look of Holder to end.
+const (
+	looks = 5
+	look  = 10 * time.Millisecond
+)
 
 // Lock is the right to change a state folder. The kernel takes it back when
 // the process ends, however it ends: a lock file left behind holds nobody.
@@ -30,6 +37,11 @@ func (d *Dir) Lock() (*Lock, error) {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// Holder, asked by a status command, takes the lock for an instant.
+	for try := 0; try < looks && errors.Is(err, syscall.EWOULDBLOCK); try++ {
+		time.Sleep(look)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = fmt.Errorf("%w %s (process %s): stop it first, or choose another folder with --state", ErrLocked, d.path, holder(f))
 		return nil, errors.Join(err, f.Close())

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"certharbor.dev/certharbor/internal/agent/statedir"
 )
@@ -112,5 +114,26 @@ func TestLockFileLeftBehindHoldsNobody(t *testing.T) {
 		if err := lock.Unlock(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Looking at the lock, for an instant, must not keep an agent from starting.
+func TestLockWaitsForALook(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	f, err := os.OpenFile(filepath.Join(d.Path(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(5*time.Millisecond, func() { _ = f.Close() })
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Error(err)
 	}
 }
