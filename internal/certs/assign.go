@@ -69,10 +69,16 @@ func (s *Service) assign(ctx context.Context, userID, certID int64, find func(q 
 }
 
 // lockDevice keeps the device's row as it is until tx ends. The row belongs to
-// the area devices; nothing is written.
+// the area devices; nothing is written. The weaker lock of PostgreSQL lets rows
+// that refer to the device be inserted meanwhile: others do so while they hold
+// the certificate that is locked next here.
 func lockDevice(ctx context.Context, tx *sqldb.Tx, deviceID int64) error {
+	query := "SELECT id FROM devices WHERE id = $1"
+	if tx.Dialect() == sqldb.Postgres {
+		query += " FOR NO KEY UPDATE"
+	}
 	var id int64
-	err := tx.QueryRowContext(ctx, "SELECT id FROM devices WHERE id = $1"+tx.Dialect().ForUpdate(), deviceID).Scan(&id)
+	err := tx.QueryRowContext(ctx, query, deviceID).Scan(&id)
 	if sqldb.Is(err, sqldb.ErrNotFound) {
 		return fault.NotFound("device")
 	}

@@ -309,6 +309,17 @@ func TestPolicyChange(t *testing.T) {
 	})
 }
 
+// changeKey does what a registration with another dev_pk does.
+func (e *env) changeKey(deviceID int64, public []byte) error {
+	ctx := context.Background()
+	return e.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE devices SET public_key = $1 WHERE id = $2", public, deviceID); err != nil {
+			return err
+		}
+		return e.s.DeviceKeyChanged(ctx, tx, devices.Device{ID: deviceID, UserID: alice, PublicKey: [32]byte(public)})
+	})
+}
+
 func TestDeviceKeyChanged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
@@ -323,14 +334,7 @@ func TestDeviceKeyChanged(t *testing.T) {
 		e.signals(device2)
 
 		e.devices[device1] = newDeviceKey(t)
-		change := func(tx *sqldb.Tx) error {
-			public := e.devices[device1].PublicKey().Bytes()
-			if _, err := tx.ExecContext(context.Background(), "UPDATE devices SET public_key = $1 WHERE id = $2", public, device1); err != nil {
-				return err
-			}
-			return e.s.DeviceKeyChanged(context.Background(), tx, devices.Device{ID: device1, UserID: alice, PublicKey: [32]byte(public)})
-		}
-		if err := db.InTx(t.Context(), change); err != nil {
+		if err := e.changeKey(device1, e.devices[device1].PublicKey().Bytes()); err != nil {
 			t.Fatal(err)
 		}
 		hybrid, sealed = e.record(hybrid.ID), e.record(sealed.ID)

@@ -99,8 +99,9 @@ VALUES (@device_id, @cert_id, @key_version, @sealed_box, @key_fp, @now)
 ON CONFLICT (device_id, cert_id) DO UPDATE SET key_version = excluded.key_version, sealed_box = excluded.sealed_box,
     key_fp = excluded.key_fp, created_at = excluded.created_at;
 
+-- The assignments lead to the rows by their primary key.
 -- name: dropWraps :exec
-DELETE FROM certificate_wraps WHERE cert_id = $1;
+DELETE FROM certificate_wraps WHERE certificate_wraps.cert_id = $1 AND certificate_wraps.device_id IN (SELECT a.device_id FROM certificate_assignments a WHERE a.cert_id = $1);
 
 -- name: dropDeviceWraps :exec
 DELETE FROM certificate_wraps WHERE device_id = $1;

@@ -567,9 +567,10 @@ func (q *Queries) dropServerWrap(ctx context.Context, certID int64) error {
 }
 
 const dropWraps = `-- name: dropWraps :exec
-DELETE FROM certificate_wraps WHERE cert_id = $1
+DELETE FROM certificate_wraps WHERE certificate_wraps.cert_id = $1 AND certificate_wraps.device_id IN (SELECT a.device_id FROM certificate_assignments a WHERE a.cert_id = $1)
 `
 
+// The assignments lead to the rows by their primary key.
 func (q *Queries) dropWraps(ctx context.Context, certID int64) error {
 	_, err := q.db.ExecContext(ctx, dropWraps, certID)
 	return err
