@@ -173,6 +173,10 @@ func (b *bareCertificates) list(w http.ResponseWriter, r *http.Request) {
 		}
 		page = append(page, c)
 	}
+	if err := rows.Err(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	writeBare(w, page)
 }
 

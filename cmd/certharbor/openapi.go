@@ -20,7 +20,7 @@ func openAPICommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer os.RemoveAll(folder)
+			defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
 			a, err := app.New(cmd.Context(), app.Config{Data: folder, Listen: "127.0.0.1:8080", SessionCookie: "certharbor_session"},
 				app.Options{Version: "1", Log: slog.New(slog.DiscardHandler)})
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 func serveCommand(environ []string) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := &cobra.Command{ //nolint:gosec // the example shows where a password stands
 		Use:   "serve",
 		Short: "Run the server",
 		Long: `Run the server.

@@ -58,7 +58,7 @@ func (r Rule) TakesNone() bool { return r.public }
 // Recognises reports whether a session is looked for although none is needed.
 func (r Rule) Recognises() bool { return r.optional }
 
-// TakesSession, TakesKey, TakesDevice and TakesWorker report what is accepted.
+// TakesSession reports whether a person's session is accepted.
 func (r Rule) TakesSession() bool { return r.session }
 
 // TakesKey reports whether an API key is accepted.

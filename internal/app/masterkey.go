@@ -16,7 +16,7 @@ const (
 	keyCheckText = "this database belongs to this master key"
 )
 
-var keyCheckPlace = seal.Place{Table: "settings", Row: 1, Column: keyCheckName}
+func keyCheckPlace() seal.Place { return seal.Place{Table: "settings", Row: 1, Column: keyCheckName} }
 
 // openKeyring loads the master key, which is made only for a database that has
 // never had one.
@@ -43,7 +43,7 @@ func openKeyring(ctx context.Context, db *sqldb.DB, path string) (*seal.Keyring,
 }
 
 func openKeyCheck(ring *seal.Keyring, check []byte, path string) error {
-	text, err := ring.Open(keyCheckPlace, check)
+	text, err := ring.Open(keyCheckPlace(), check)
 	if err != nil || string(text) != keyCheckText {
 		return fmt.Errorf("the master key in %s is not the one of this database; restore the right file from your backup", path)
 	}
@@ -62,7 +62,7 @@ func readKeyCheck(ctx context.Context, q sqldb.Querier) ([]byte, error) {
 // writeKeyCheck stores the check, or returns the one that another node stored
 // in the meantime.
 func writeKeyCheck(ctx context.Context, db *sqldb.DB, ring *seal.Keyring) ([]byte, error) {
-	sealed, err := ring.Seal(keyCheckPlace, []byte(keyCheckText))
+	sealed, err := ring.Seal(keyCheckPlace(), []byte(keyCheckText))
 	if err != nil {
 		return nil, fmt.Errorf("seal master key check: %w", err)
 	}

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -124,7 +125,7 @@ func (db *DB) openPostgres(url string) error {
 }
 
 // errAddress replaces pgx's error, which quotes the address with its password.
-var errAddress = fmt.Errorf("expected postgres://user:password@host:port/name")
+var errAddress = errors.New("expected postgres://user:password@host:port/name")
 
 // Dialect returns the engine.
 func (db *DB) Dialect() Dialect { return db.dialect }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,7 +166,7 @@ func TestTransactionsRunPrepared(t *testing.T) {
 					if want := (round-1)*3 + n + 1; id != want {
 						t.Errorf("round %d: id %d, want %d", round, id, want)
 					}
-					result, err := tx.ExecContext(t.Context(), "UPDATE audit_log SET actor = $2 WHERE id = $1", id, fmt.Sprint(round))
+					result, err := tx.ExecContext(t.Context(), "UPDATE audit_log SET actor = $2 WHERE id = $1", id, strconv.Itoa(round))
 					if err != nil {
 						return err
 					}

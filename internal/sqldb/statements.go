@@ -28,7 +28,7 @@ func (s *statements) statement(ctx context.Context, query string) (*sql.Stmt, er
 		return nil, err
 	}
 	if other, raced := s.known.LoadOrStore(query, stmt); raced {
-		_ = stmt.Close()
+		_ = stmt.Close() //nolint:sqlclosecheck // the other one stays
 		return other.(*sql.Stmt), nil
 	}
 	return stmt, nil
@@ -46,20 +46,20 @@ func (s *statements) PrepareContext(ctx context.Context, query string) (*sql.Stm
 
 // QueryContext implements Querier.
 func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.statement(ctx, query)
+	stmt, err := s.statement(ctx, query) //nolint:sqlclosecheck // it stays prepared
 	if err != nil {
 		return nil, err
 	}
-	return stmt.QueryContext(context.WithoutCancel(ctx), args...) //nolint:sqlclosecheck // the statement stays prepared
+	return stmt.QueryContext(context.WithoutCancel(ctx), args...)
 }
 
 // QueryRowContext implements Querier.
 func (s *statements) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	stmt, err := s.statement(ctx, query)
+	stmt, err := s.statement(ctx, query) //nolint:sqlclosecheck // it stays prepared
 	if err != nil {
 		return s.db.QueryRowContext(ctx, query, args...) // carries the same error
 	}
-	return stmt.QueryRowContext(context.WithoutCancel(ctx), args...) //nolint:sqlclosecheck // the statement stays prepared
+	return stmt.QueryRowContext(context.WithoutCancel(ctx), args...)
 }
 
 func (s *statements) close() {

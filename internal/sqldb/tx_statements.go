@@ -16,7 +16,7 @@ import (
 
 // ExecContext implements Querier.
 func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if stmt := tx.prepared(ctx, query); stmt != nil {
+	if stmt := tx.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // it ends with the transaction
 		// As with reads: a goroutine per statement that waits for a cancellation
 		// costs more than the statement, and the transaction heeds it anyway.
 		return stmt.ExecContext(context.WithoutCancel(ctx), args...)
@@ -26,7 +26,7 @@ func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 
 // QueryRowContext implements Querier.
 func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt := tx.prepared(ctx, query); stmt != nil {
+	if stmt := tx.prepared(ctx, query); stmt != nil { //nolint:sqlclosecheck // it ends with the transaction
 		return stmt.QueryRowContext(context.WithoutCancel(ctx), args...)
 	}
 	return tx.Tx.QueryRowContext(ctx, query, args...)

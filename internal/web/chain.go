@@ -153,10 +153,12 @@ func (m *Mux) permit(r *http.Request, rule access.Rule, caller *access.Caller, s
 	return rule.Admit(caller, object)
 }
 
-func (m *Mux) unknownPath(w http.ResponseWriter, r *http.Request) {
+func (m *Mux) unknownPath(w http.ResponseWriter, r *http.Request) { m.fail(w, r, unknownPath()) }
+
+func unknownPath() error {
 	f := fault.NotFound("path")
 	f.Key = "UNKNOWN_PATH"
-	m.fail(w, r, f)
+	return f
 }
 
 func (m *Mux) wrongMethod(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -66,21 +67,25 @@ func (a *answer) GetHeaders() http.Header {
 	return h
 }
 
+// errorEnvelope is the body of every failure (api.md "Errors").
+type errorEnvelope struct {
+	Error problem `json:"error"`
+}
+
+type problem struct {
+	Code   fault.Code     `json:"code" doc:"5000 invalid, 5003 not found, 5018 unauthorized, 5022 forbidden, and others."`
+	What   string         `json:"what" doc:"What a person can do about it."`
+	Key    string         `json:"key,omitempty" doc:"A stable name for programs, where there is one."`
+	Params map[string]any `json:"params,omitempty" doc:"Further facts, for example retry_after in seconds."`
+}
+
 // MarshalJSON writes the error envelope.
 func (a *answer) MarshalJSON() ([]byte, error) {
-	type body struct {
-		Code   fault.Code     `json:"code"`
-		What   string         `json:"what"`
-		Key    string         `json:"key,omitempty"`
-		Params map[string]any `json:"params,omitempty"`
-	}
-	b := body{Code: a.fault.Code, What: a.fault.What, Key: a.fault.Key, Params: a.fault.Params}
+	p := problem{Code: a.fault.Code, What: a.fault.What, Key: a.fault.Key, Params: a.fault.Params}
 	if a.fault.RetryAfter > 0 {
-		b.Params = map[string]any{"retry_after": seconds(a.fault.RetryAfter)}
+		p.Params = map[string]any{"retry_after": seconds(a.fault.RetryAfter)}
 	}
-	return json.Marshal(struct {
-		Error body `json:"error"`
-	}{b})
+	return json.Marshal(errorEnvelope{p})
 }
 
 func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
@@ -122,9 +127,7 @@ func (m *Mux) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.cause = err
 		return
 	}
-	for name, values := range a.GetHeaders() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.GetHeaders())
 	body, err := json.Marshal(a)
 	if err != nil {
 		panic(err)

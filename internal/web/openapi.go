@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,11 +12,12 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 
 	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/fault"
 )
 
 // hookOnce sets huma's process-wide error hook, the only way to keep huma from
 // answering in its own shape.
-var hookOnce sync.Once
+var hookOnce sync.Once //nolint:gochecknoglobals // as global as the hook it guards
 
 func newAPI(m *Mux, version string) huma.API {
 	hookOnce.Do(func() { huma.NewErrorWithContext = validation })
@@ -26,7 +29,7 @@ func newAPI(m *Mux, version string) huma.API {
 				Description: "Certificates, the devices that use them, and the work between. Every path under /apiv1/users/{user_id}/ is also served under /apiv1/me/.",
 			},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: schemas,
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"session": {Type: "apiKey", In: "cookie", Name: "session"},
 					"apikey":  {Type: "http", Scheme: "bearer", Description: "An API key, ak_…"},
@@ -39,6 +42,11 @@ func newAPI(m *Mux, version string) huma.API {
 		DefaultFormat: "application/json",
 	}
 	return huma.NewAPI(config, &adapter{m})
+}
+
+// schemaName is huma's name without what a component's name may not hold.
+func schemaName(t reflect.Type, hint string) string {
+	return strings.ReplaceAll(huma.DefaultSchemaNamer(t, hint), "Interface {}", "Any")
 }
 
 // adapter mounts huma's operations on the Mux, each behind its guard.
@@ -87,10 +95,35 @@ func (m *Mux) MountDocs() error {
 	page := v5emb.New("CertHarbor API", "/openapi.json", "/docs/")
 	serve := func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
-		page.ServeHTTP(w, r)
+		file := &fileWriter{ResponseWriter: w}
+		page.ServeHTTP(file, r)
+		if file.absent {
+			return unknownPath()
+		}
 		return nil
 	}
 	Raw(m, "GET /docs", access.Public(), 0, serve)
 	Raw(m, "GET /docs/*", access.Public(), 0, serve)
 	return nil
+}
+
+// fileWriter keeps the file server's own answer for an absent file back.
+type fileWriter struct {
+	http.ResponseWriter
+	absent bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *fileWriter) WriteHeader(status int) {
+	if w.absent = status == http.StatusNotFound; !w.absent {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *fileWriter) Write(b []byte) (int, error) {
+	if w.absent {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"maps"
 	"net/http"
 )
 
@@ -56,9 +57,7 @@ func ListAll[T any](items []T, page Page) *Reply[[]T] {
 
 func (r *Reply[T]) writeHeader(ctx context.Context) {
 	w := stateFrom(ctx).w
-	for name, values := range r.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.Header)
 	for _, cookie := range r.Cookies {
 		http.SetCookie(w, cookie)
 	}

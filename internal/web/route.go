@@ -73,7 +73,7 @@ func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Co
 
 func operationID(method, path string) string {
 	id := strings.NewReplacer("/apiv1/users/{user_id}/", "/", "/apiv1", "", "{", "", "}", "", "/", "-", "_", "-").Replace(path)
-	return strings.ToLower(method) + id
+	return strings.ToLower(method) + "-" + strings.TrimPrefix(id, "-")
 }
 
 // tag groups the document by the first word of the path that says something.

@@ -25,7 +25,7 @@ import (
 var (
 	serverFolder = sync.OnceValues(startServer)
 	databases    atomic.Int64
-	lifeline     io.WriteCloser // the server's input; held so that it is not collected
+	lifeline     io.WriteCloser //nolint:unused // the server's input; held so that it is not collected
 )
 
 // PostgresConfig makes a migrated PostgreSQL database on the private server.
