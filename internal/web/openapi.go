@@ -15,12 +15,19 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 )
 
-// hookOnce sets huma's process-wide error hook, the only way to keep huma from
-// answering in its own shape.
+// hookOnce sets huma's process-wide error hooks, the only way to keep huma from
+// answering in its own shape, and from documenting it.
 var hookOnce sync.Once //nolint:gochecknoglobals // as global as the hook it guards
 
 func newAPI(m *Mux, version string) huma.API {
-	hookOnce.Do(func() { huma.NewErrorWithContext = validation })
+	hookOnce.Do(func() {
+		huma.NewErrorWithContext = validation
+		huma.NewError = func(status int, message string, _ ...error) huma.StatusError {
+			return &answer{status: status, fault: fault.Invalid("", "%s", message)}
+		}
+	})
+	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	schemas.RegisterTypeAlias(reflect.TypeFor[answer](), reflect.TypeFor[errorEnvelope]())
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

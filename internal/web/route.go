@@ -72,7 +72,7 @@ func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Co
 }
 
 func operationID(method, path string) string {
-	id := strings.NewReplacer("/apiv1/users/{user_id}/", "/", "/apiv1", "", "{", "", "}", "", "/", "-", "_", "-").Replace(path)
+	id := strings.NewReplacer("/apiv1/users/{user_id}/", "-", "/apiv1", "", "{", "", "}", "", "/", "-", "_", "-").Replace(path)
 	return strings.ToLower(method) + "-" + strings.TrimPrefix(id, "-")
 }
 

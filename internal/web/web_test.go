@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,6 +99,7 @@ func newMux(t *testing.T, log io.Writer) *web.Mux {
 		return item{}, errors.New("password=hunter2 in an internal error")
 	})
 	web.Route(m, "GET /full", access.Public(), func(context.Context, *struct{}) (item, error) { return item{}, sqldb.ErrFull })
+	web.Route(m, "GET /any", access.Public(), func(context.Context, *struct{}) (any, error) { return 1, nil })
 	web.Raw(m, "GET /raw", access.Public(), 0, func(http.ResponseWriter, *http.Request) error { return fault.NotIssued() })
 	return m
 }
@@ -255,11 +257,30 @@ func TestOpenAPIIsValidAndHoldsEveryRoute(t *testing.T) {
 	}
 	w := do(m, "GET", "/openapi.json", "")
 	var document struct {
-		OpenAPI string
-		Paths   map[string]map[string]any
+		OpenAPI    string
+		Paths      map[string]map[string]struct{ OperationID string }
+		Components struct{ Schemas map[string]any }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil {
 		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`^[a-zA-Z0-9._-]+$`) // OpenAPI 3.1 section 4.8.7
+	ids := map[string]bool{}
+	for path, methods := range document.Paths {
+		for method, operation := range methods {
+			if id := operation.OperationID; !name.MatchString(id) || ids[id] {
+				t.Errorf("%s %s has the id %q", method, path, id)
+			}
+			ids[operation.OperationID] = true
+		}
+	}
+	for component := range document.Components.Schemas {
+		if !name.MatchString(component) {
+			t.Errorf("a component is called %q", component)
+		}
+	}
+	if strings.Contains(w.Body.String(), "problem+json") || document.Components.Schemas["ErrorEnvelope"] == nil {
+		t.Error("errors are not described as they are sent")
 	}
 	for _, route := range m.Routes() {
 		if _, ok := document.Paths[route.Path][strings.ToLower(route.Method)]; !ok && !route.Raw {
@@ -268,5 +289,12 @@ func TestOpenAPIIsValidAndHoldsEveryRoute(t *testing.T) {
 	}
 	if page := do(m, "GET", "/docs", ""); page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "/openapi.json") {
 		t.Errorf("docs: %d %s", page.Code, page.Body)
+	}
+	if asset := do(m, "GET", "/docs/swagger-ui.css", ""); asset.Code != http.StatusOK || strings.Contains(asset.Header().Get("Content-Type"), "json") {
+		t.Errorf("an asset: %d %v", asset.Code, asset.Header())
+	}
+	absent := do(m, "GET", "/docs/nowhere", "")
+	if absent.Code != http.StatusNotFound || !strings.Contains(absent.Body.String(), "UNKNOWN_PATH") {
+		t.Errorf("an absent page: %d %s", absent.Code, absent.Body)
 	}
 }
