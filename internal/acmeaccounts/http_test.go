@@ -105,6 +105,9 @@ func TestAccountLife(t *testing.T) {
 		if list := r.do("two", "GET", base, "", 200); list != `{"data":[],"meta":{"total":0,"offset":0,"limit":100}}`+"\n" {
 			t.Errorf("another user sees %s", list)
 		}
+		if list := r.do("one", "GET", base+"?offset=2147483648", "", 200); !strings.Contains(list, `"data":[]`) {
+			t.Errorf("an offset beyond 32 bits: %s", list)
+		}
 		r.do("one", "DELETE", base+"/1", "", 204)
 		r.do("one", "GET", base+"/1", "", 404)
 	})

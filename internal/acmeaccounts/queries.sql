@@ -1,8 +1,9 @@
 -- name: accountByID :one
 SELECT * FROM acme_accounts WHERE user_id = $1 AND id = $2;
 
+-- LIMIT and OFFSET with bare parameters are 32 bits wide on the way and compiled anew for every value in SQLite.
 -- name: accountsOf :many
-SELECT * FROM acme_accounts WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3;
+SELECT * FROM acme_accounts WHERE user_id = @user_id ORDER BY id DESC LIMIT CAST(@max AS BIGINT) OFFSET CAST(@skip AS BIGINT);
 
 -- name: countAccounts :one
 SELECT COUNT(*) FROM acme_accounts WHERE user_id = $1;

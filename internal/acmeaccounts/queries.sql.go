@@ -46,17 +46,18 @@ func (q *Queries) accountByID(ctx context.Context, arg accountByIDParams) (AcmeA
 }
 
 const accountsOf = `-- name: accountsOf :many
-SELECT id, user_id, name, email, provider, directory_url, ca_bundle_pem, ca_id, eab_kid, eab_hmac_key, account_key, account_url, leaf_key_algorithm, leaf_rsa_bits, leaf_ec_curve, cert_valid_seconds, profile, created_at, updated_at FROM acme_accounts WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3
+SELECT id, user_id, name, email, provider, directory_url, ca_bundle_pem, ca_id, eab_kid, eab_hmac_key, account_key, account_url, leaf_key_algorithm, leaf_rsa_bits, leaf_ec_curve, cert_valid_seconds, profile, created_at, updated_at FROM acme_accounts WHERE user_id = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
 `
 
 type accountsOfParams struct {
 	UserID int64
-	Limit  int32
-	Offset int32
+	Skip   int64
+	Max    int64
 }
 
+// LIMIT and OFFSET with bare parameters are 32 bits wide on the way and compiled anew for every value in SQLite.
 func (q *Queries) accountsOf(ctx context.Context, arg accountsOfParams) ([]AcmeAccount, error) {
-	rows, err := q.db.QueryContext(ctx, accountsOf, arg.UserID, arg.Limit, arg.Offset)
+	rows, err := q.db.QueryContext(ctx, accountsOf, arg.UserID, arg.Skip, arg.Max)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (s *Service) list(ctx context.Context, userID int64, page web.Page) ([]Acco
 	if err != nil {
 		return nil, 0, fmt.Errorf("count ACME accounts: %w", err)
 	}
-	rows, err := q.accountsOf(ctx, accountsOfParams{UserID: userID, Limit: int32(page.Limit), Offset: int32(page.Offset)}) //nolint:gosec // web.Page bounds both
+	rows, err := q.accountsOf(ctx, accountsOfParams{UserID: userID, Max: page.Limit, Skip: page.Offset})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list ACME accounts: %w", err)
 	}
