@@ -1,0 +1,184 @@
+package app_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+// badSegments are put, as they are, where each path parameter is.
+var badSegments = []string{
+	"0", "-1", "abc", "1.0", "1e3", "0x1", "9223372036854775807", "9223372036854775808", "18446744073709551616", "-9223372036854775809",
+	"%2e%2e", "%2e%2e%2f%2e%2e", "%00", "1%00", "%ff", "%c0%ae", "%ed%a0%80", "%F0%9F%94%91", "%0a", "%0d%0aX-Injected:%201", "%20", "%25",
+	"me", "~", "*", "null", "undefined", "1;1", "1,2", "%27%20OR%201=1--", "%7B%7D", strings.Repeat("9", 5000), strings.Repeat("%ff", 2000),
+	"00000000-0000-0000-0000-00000000000g", "%EF%BC%91",
+}
+
+// Bad path parameters find nothing: 404 as an absent object does, 403 for a
+// foreign user, 400 for what is no public id at all.
+func TestBadPaths(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db sqldb.Config) {
+		w := newWorld(t, db)
+		for _, o := range w.operations {
+			for _, parameter := range o.parameters() {
+				for _, segment := range badSegments {
+					badSegment(t, w, o, parameter, segment)
+				}
+			}
+		}
+		w.wellAfter(t)
+	})
+}
+
+func badSegment(t *testing.T, w *world, o *operation, parameter, segment string) {
+	t.Helper()
+	const mark = "PLACEHOLDER"
+	ids := maps.Clone(w.alice.ids)
+	if parameter == "" {
+		parameter = "*"
+	}
+	ids[parameter] = mark
+	path := strings.Replace(w.fill(o, ids), mark, segment, 1)
+	a := w.as(o, w.alice).try(o.method, path, o.good(w.alice))
+	name := fmt.Sprintf("%s as %.80s", o.line(), path)
+	a.check(t, name, o)
+	if !admitted(o) || parameter == "*" {
+		return
+	}
+	want := []int{404}
+	switch {
+	case strings.Contains(segment, "%00"):
+		want = []int{400}
+	case strings.Contains(segment, "%2f"): // another path
+		want = []int{403, 404, 405}
+	case parameter == "user_id":
+		want = []int{403}
+	case parameter == "device_public_id":
+		want = []int{400}
+	case parameter == "token": // raw: what the path is for is its own affair
+		want = []int{400, 404}
+	case o.line() == notImplemented:
+		want = []int{501}
+	}
+	if !slices.Contains(want, a.status) {
+		t.Errorf("%s: %d %.300s, want %v", name, a.status, a.body, want)
+	}
+	if a.header.Get("X-Injected") != "" {
+		t.Errorf("%s: a header was injected", name)
+	}
+}
+
+// badParameters are given to each query parameter. The second list is what a
+// whole number must be refused for as well.
+var (
+	badParameters = []string{"%00", "%ff", "%ed%a0%80", "%F0%9F%94%91", "%0a", strings.Repeat("9", 5000), strings.Repeat("a", 5000), "%27%20OR%201=1--", "[]", "{}", "null", "%", "a;b", "5&%s=6"}
+	noNumbers     = []string{"abc", "1.5", "1e3", "0x1", "-1", "9223372036854775808", "-9223372036854775809", "+", "1+1", "%20", "٣", "1_000", "NaN", "true"}
+	farNumbers    = []string{"0", "1", "2147483647", "2147483648", "4294967296", "9223372036854775806", "9223372036854775807"}
+)
+
+func TestBadQueries(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db sqldb.Config) {
+		w := newWorld(t, db)
+		for _, o := range w.operations {
+			for parameter, s := range o.query {
+				list := slices.Concat(badParameters, farNumbers)
+				isNumber := s.takes("integer") && s.Type != nil
+				if isNumber {
+					list = append(list, noNumbers...)
+				}
+				for _, value := range list {
+					if parameter == "wait" && (value == "1" || strings.HasPrefix(value, "5&")) {
+						continue // good, and takes its time
+					}
+					query := parameter + "=" + strings.ReplaceAll(value, "%s", parameter)
+					a := w.as(o, w.alice).try(o.method, w.fill(o, w.alice.ids)+"?"+query, o.good(w.alice))
+					name := fmt.Sprintf("%s with %.80s", o.line(), query)
+					p := a.check(t, name, o)
+					if isNumber && admitted(o) && slices.Contains(noNumbers, value) && (a.status != 400 || !p.names(parameter)) {
+						t.Errorf("%s: %d %.300s", name, a.status, a.body)
+					}
+					if a.status == 400 && !p.names(parameter, "NUL") {
+						t.Errorf("%s does not name it: %.300s", name, a.body)
+					}
+				}
+			}
+		}
+		w.wellAfter(t)
+	})
+}
+
+// A wrong method on a known path is 405/5000 and says which ones are right; an
+// unknown path is 404/5003 whatever the method.
+func TestWrongMethods(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db sqldb.Config) {
+		w := newWorld(t, db)
+		allowed := map[string][]string{}
+		paths := map[string]*operation{}
+		for _, o := range w.operations {
+			allowed[o.path] = append(allowed[o.path], o.method)
+			paths[o.path] = o
+		}
+		for path, o := range paths {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"} {
+				if w.reaches(method, w.fill(o, w.alice.ids)) {
+					continue
+				}
+				for _, who := range []*caller{w.anonymous(), w.alice.caller, w.alice.device.caller} {
+					wrongMethod(t, w, who, o, method, allowed[path])
+				}
+			}
+		}
+		for _, path := range []string{"/", "/nowhere", "/apiv1", "/apiv1/", "/apiv1/me", "/apiv1/me/", "/apiv1/users/", "/apiv1/me/devices/", "/health/", "//health", "/./health", "/auth/../health", "/apiv1/me/nowhere"} {
+			for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+				a := w.alice.try(method, path, nil)
+				if p := a.check(t, method+" "+path, nil); p == nil || a.status != 404 || p.Key != "UNKNOWN_PATH" {
+					t.Errorf("%s %s: %d %.200s", method, path, a.status, a.body)
+				}
+			}
+		}
+		w.wellAfter(t)
+	})
+}
+
+// reaches reports whether a route takes the method at the path: "history" is
+// a word of its own for GET, but an id for DELETE.
+func (w *world) reaches(method, path string) bool {
+	return slices.ContainsFunc(w.operations, func(o *operation) bool {
+		pattern := parameterPattern.ReplaceAllString(strings.ReplaceAll(o.path, ".", `\.`), "[^/]+")
+		return o.method == method && regexp.MustCompile("^"+pattern+"$").MatchString(path)
+	})
+}
+
+func wrongMethod(t *testing.T, w *world, who *caller, o *operation, method string, right []string) {
+	t.Helper()
+	a := who.try(method, w.fill(o, w.alice.ids), nil)
+	name := method + " " + o.path
+	if method == http.MethodHead { // no body to look at
+		if a.status >= 500 || len(a.body) > 0 || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+		if a.status == 405 && a.header.Get("Allow") == "" {
+			t.Errorf("%s: 405 without Allow", name)
+		}
+		return
+	}
+	p := a.check(t, name, o)
+	if a.status != 405 || !p.names(method) {
+		t.Errorf("%s: %d %.200s, want 405", name, a.status, a.body)
+	}
+	got := strings.Split(a.header.Get("Allow"), ", ")
+	for _, one := range right {
+		if !slices.Contains(got, one) {
+			t.Errorf("%s: Allow is %q, want %v", name, got, right)
+		}
+	}
+}
