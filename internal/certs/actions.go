@@ -83,7 +83,8 @@ func ownersReason(code int64) bool { return slices.Contains([]int64{0, 1, 3, 4, 
 // leaf was renewed meanwhile the new one stays as it is.
 func (s *Service) revoke(ctx context.Context, userID, id, reason int64) (Certificate, error) {
 	if !ownersReason(reason) {
-		return Certificate{}, fault.Invalid("reason", "must be 0 (unspecified), 1 (key compromise), 3 (affiliation changed), 4 (superseded), 5 (cessation of operation) or 9 (privilege withdrawn)")
+		return Certificate{}, fault.Invalid("reason", "must be 0 (unspecified), 1 (key compromise), 3 (affiliation changed), "+
+			"4 (superseded), 5 (cessation of operation) or 9 (privilege withdrawn)")
 	}
 	issuer, err := s.needIssuer()
 	if err != nil {

@@ -104,7 +104,7 @@ func (s *Service) assignByKey(ctx context.Context, caller *access.Caller, device
 	case all || len(ids) == 0:
 		return false, fault.Forbidden("The API key must be granted certificates read for one certificate by its id, not for *.")
 	case len(ids) > 1:
-		return false, fault.Invalid("", "The API key is granted several certificates; use a key for the one to assign.")
+		return false, fault.Invalid("permissions", "the API key is granted several certificates; use a key for the one to assign")
 	}
 	return s.assign(ctx, caller.UserID, ids[0], func(q sqldb.Querier) (devices.Device, error) {
 		if tx, ok := q.(*sqldb.Tx); ok && s.APIKeys != nil { // revoked since the request was let in?

@@ -48,6 +48,9 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (Certifica
 	if c.Policy, err = ParsePolicy(policy); err != nil {
 		return Certificate{}, fault.Invalid("policy", "%v", err)
 	}
+	if c.Origin == OriginImport && !c.Policy.WrapsForServer() {
+		return Certificate{}, fault.Invalid("policy", "cannot be %s yet: nobody could open the imported key; assign a device first, then change the policy", c.Policy)
+	}
 	c.KeyDistPolicy = c.Policy
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 		if err := insert(ctx, tx, &c, b.csr); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode"
 )
 
 // Leaf is what a record shows of its leaf certificate.
@@ -28,10 +29,27 @@ func (c Chain) Describe() Leaf {
 		FingerprintSHA256: hex.EncodeToString(fingerprint[:]),
 		NotBefore:         c.Leaf.NotBefore.UnixMilli(),
 		NotAfter:          c.Leaf.NotAfter.UnixMilli(),
-		Issuer:            c.Leaf.Issuer.String(),
+		Issuer:            printable(c.Leaf.Issuer.String()),
 		SelfSigned:        c.Leaf.CheckSignature(c.Leaf.SignatureAlgorithm, c.Leaf.RawTBSCertificate, c.Leaf.Signature) == nil,
 	}
 }
+
+// printable is what of a foreign text goes into a column and onto a screen.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(text); len(runes) > maxIssuer {
+		text = string(runes[:maxIssuer]) + "…"
+	}
+	return text
+}
+
+// maxIssuer bounds what is kept of an issuer's name, in characters.
+const maxIssuer = 1000
 
 // CheckLeaf requires that the leaf certifies this public key, covers every one
 // of these names and has a strong key and a sensible lifetime. A CA's answer is

@@ -12,9 +12,9 @@ import (
 // RenewalWindow is the renewal_window of a certificate: the weekdays and hours,
 // in UTC, in which it may renew by itself.
 type RenewalWindow struct {
-	Weekdays  []string `json:"weekdays,omitempty"`          // MON to SUN; none means every day
-	StartHour int      `json:"start_hour" required:"false"` // 0 to 23
-	EndHour   int      `json:"end_hour" required:"false"`   // 1 to 24, not included; up to start_hour means of the next day; 0 means 24
+	Weekdays  []string `json:"weekdays,omitempty" maxItems:"7"` // MON to SUN; none means every day
+	StartHour int      `json:"start_hour" required:"false"`     // 0 to 23
+	EndHour   int      `json:"end_hour" required:"false"`       // 1 to 24, not included; up to start_hour means of the next day; 0 means 24
 }
 
 var weekdayNames = [7]string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
