@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -100,11 +99,11 @@ func (s *Service) revoke(ctx context.Context, userID, id, reason int64) (Certifi
 	case c.RevokedAt != 0:
 		return c, nil
 	}
-	leaf, err := leafOf(c.Cert)
+	chain, err := storedChain(c.Cert)
 	if err != nil {
-		return Certificate{}, fmt.Errorf("read the present leaf: %w", err)
+		return Certificate{}, err
 	}
-	if err := issuer.Revoke(ctx, c, leaf.Raw, int(reason)); err != nil {
+	if err := issuer.Revoke(ctx, c, chain.Leaf.Raw, int(reason)); err != nil {
 		return Certificate{}, err
 	}
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error { return s.noteRevoked(ctx, tx, &c, reason) })

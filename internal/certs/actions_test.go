@@ -255,3 +255,26 @@ func TestIssuerNameIsPrintable(t *testing.T) {
 		}
 	})
 }
+
+// TestLooseChain: a CA may send certificates beside the line of issuers.
+func TestLooseChain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, dbtest.SQLite(t))
+	c := e.create("")
+	in := e.issued(c.ID)
+	for range 2 {
+		in.Chain.Issuers = append(in.Chain.Issuers, newCA(t, "Another", nil).certificate)
+	}
+	err := e.db.InTx(t.Context(), func(tx *sqldb.Tx) error { _, err := e.s.Store(t.Context(), tx, in); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := e.call(alice, fmt.Sprintf("GET /me/certificates/%d/export?format=pem", c.ID), "").want(t, 200, 0)
+	if !bytes.HasSuffix(w.Body.Bytes(), in.Chain.FullPEM()) {
+		t.Error("the export holds another chain")
+	}
+	e.put(c.ID, `{"action":"revoke"}`).want(t, 200, 0)
+	if !bytes.Equal(e.issuer.revoked[0], in.Chain.Leaf.Raw) {
+		t.Error("another leaf is revoked")
+	}
+}

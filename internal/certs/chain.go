@@ -50,6 +50,17 @@ func ParseChain(text []byte) (Chain, error) {
 	return chain, nil
 }
 
+// storedChain reads a chain that [Chain.FullPEM] wrote, in the order it was
+// stored in: a CA may send more than the line of issuers that [ParseChain]
+// accepts from people (RFC 8555 section 9.1).
+func storedChain(text string) (Chain, error) {
+	all, err := parseCertificates([]byte(text))
+	if err != nil {
+		return Chain{}, fmt.Errorf("stored chain: %w", err)
+	}
+	return Chain{Leaf: all[0], Issuers: all[1:]}, nil
+}
+
 func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	if len(text) > maxChainText {
 		return nil, fmt.Errorf("is larger than %d KiB", maxChainText>>10)

@@ -3,7 +3,6 @@ package certs
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/hex"
 
 	"certharbor.dev/certharbor/internal/audit"
@@ -177,10 +176,4 @@ func newPublicID() string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	text := hex.EncodeToString(b[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
-}
-
-// leafOf parses the leaf of a stored chain.
-func leafOf(chainPEM string) (*x509.Certificate, error) {
-	chain, err := ParseChain([]byte(chainPEM))
-	return chain.Leaf, err
 }

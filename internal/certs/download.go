@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
@@ -41,8 +40,8 @@ func (s *Service) export(ctx context.Context, caller *access.Caller, certID int6
 		return File{}, fault.NotIssued()
 	}
 	bundle := Bundle{CertID: certID, Domain: c.DomainName, Time: s.Now(), KeyWithheld: c.Policy.KeyWithheld(m.KeyCiphertext != nil)}
-	if bundle.Chain, err = ParseChain([]byte(m.ChainPem)); err != nil {
-		return File{}, fmt.Errorf("read the stored chain: %w", err)
+	if bundle.Chain, err = storedChain(m.ChainPem); err != nil {
+		return File{}, err
 	}
 	withKey := bundle.KeyWithheld == "" && format != FormatDER
 	if withKey {

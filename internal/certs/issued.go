@@ -97,11 +97,11 @@ func certifiedKey(m *materialRow, keyDER []byte) (crypto.PublicKey, error) {
 		csr, err := ParseCSR(m.Csr)
 		return csr.PublicKey, err
 	case m.ChainPem != "":
-		leaf, err := leafOf(m.ChainPem)
+		chain, err := storedChain(m.ChainPem)
 		if err != nil {
-			return nil, fmt.Errorf("read the present leaf: %w", err)
+			return nil, err
 		}
-		return leaf.PublicKey, nil
+		return chain.Leaf.PublicKey, nil
 	}
 	return nil, fault.Invalid("private_key_pem", "is needed: the certificate has neither a key nor a signing request yet")
 }
