@@ -34,7 +34,6 @@ A flag wins over the environment, the environment over the file.`,
 }
 
 func configCommand(environ []string) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Look at the settings"}
 	check := &cobra.Command{
 		Use:     "check",
 		Short:   "Print the effective settings and everything that is wrong with them",
@@ -56,6 +55,5 @@ func configCommand(environ []string) *cobra.Command {
 		},
 	}
 	app.Flags(check.Flags())
-	cmd.AddCommand(check)
-	return cmd
+	return group("config", "Look at the settings", "  certharbor config check --config certharbor.yaml", check)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 func userCommand(environ []string) *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Short: "Make and look after users"}
-	cmd.AddCommand(userCreate(environ), userList(environ), userDisable(environ), userSetPassword(environ))
+	cmd := group("user", "Make and look after users", "  certharbor user list\n  certharbor user create --email me@example.org --password-stdin < password.txt",
+		userCreate(environ), userList(environ), userDisable(environ), userSetPassword(environ))
 	for _, sub := range cmd.Commands() {
 		app.Flags(sub.Flags())
 	}
