@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -56,6 +57,21 @@ func prepareFolder(path string) error {
 	return nil
 }
 
+// ownersAlone makes the database file, if it is not there, so that only its
+// owner reads it, whatever the mode of a folder that was there before. SQLite
+// gives its further files the same mode. One that is there is not opened:
+// closing it would drop the locks that this process has on it (POSIX fcntl).
+func ownersAlone(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make the database file: %w", err)
+	}
+	return f.Close()
+}
+
 // lockForServing refuses a second server on one data folder.
 func lockForServing(data string) (*folderLock, error) {
 	l, err := lockFile(filepath.Join(data, "serve.lock"), false)
@@ -74,6 +90,11 @@ func OpenDatabase(ctx context.Context, c Config, log *slog.Logger) (*sqldb.DB, e
 func openDatabase(ctx context.Context, c Config, log *slog.Logger, commitFault func() bool) (*sqldb.DB, error) {
 	if err := prepareFolder(c.Data); err != nil {
 		return nil, err
+	}
+	if c.DB == "" {
+		if err := ownersAlone(c.databasePath()); err != nil {
+			return nil, err
+		}
 	}
 	db, err := sqldb.Open(ctx, sqldb.Config{URL: c.DB, Path: c.databasePath(), Log: log, CommitFault: commitFault})
 	if err != nil {
