@@ -33,6 +33,7 @@ CREATE TABLE issuances (
 CREATE UNIQUE INDEX issuances_open ON issuances (cert_id) WHERE status IN ('PENDING', 'PROCESSING');
 CREATE UNIQUE INDEX issuances_certificate ON issuances (cert_id, attempt_number);
 CREATE INDEX issuances_due ON issuances (due_at) WHERE status IN ('PENDING', 'PROCESSING');
+CREATE INDEX issuances_user ON issuances (user_id); -- for the cascade
 CREATE INDEX issuances_unordered ON issuances (user_id, name_set) WHERE status IN ('PENDING', 'PROCESSING') AND order_url = '';
 
 CREATE TABLE issuance_log (
