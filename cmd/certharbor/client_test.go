@@ -130,6 +130,3 @@ func (s *server) login(email string) caller {
 	cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
 	return caller{s, http.Header{"Cookie": {cookie}}}
 }
-
-// publicID is the device_public_id of the n-th device.
-func publicID(n int64) string { return fmt.Sprintf("%08x-0000-0000-0000-000000000000", n) }
