@@ -18,6 +18,8 @@ const (
 type Waiter struct {
 	// Sleep waits, or gives the context's error; nil means real time.
 	Sleep func(ctx context.Context, d time.Duration) error
+	// First is the first wait where the CA has not said how long, 0 means 20 ms.
+	First time.Duration
 	// Patience is the longest single wait that is made here; a CA that asks for
 	// more gets a *Later. 0 means none is too long.
 	Patience time.Duration
@@ -34,13 +36,17 @@ func (l *Later) Error() string {
 // Wait waits and calls look, until look says done or gives an error, which is
 // returned as it is, or ctx ends. retryAfter is the CA's wish of the answer
 // before, and look gives that of its answer: it is kept exactly; 0 stands for
-// no wish and lets the waits grow from 20 ms to 1 s.
+// no wish and lets the waits grow from First to 1 s.
 func (w Waiter) Wait(ctx context.Context, retryAfter time.Duration, look func(context.Context) (done bool, retryAfter time.Duration, err error)) error {
 	sleep := w.Sleep
 	if sleep == nil {
 		sleep = realSleep
 	}
-	for unasked := firstWait; ; {
+	unasked := w.First
+	if unasked <= 0 {
+		unasked = firstWait
+	}
+	for {
 		wait := retryAfter
 		if wait <= 0 {
 			wait = unasked

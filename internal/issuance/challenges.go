@@ -51,34 +51,35 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, token string) e
 	if !tokenForm.MatchString(token) {
 		return fault.NotFound("challenge")
 	}
-	text, err := s.keyAuthorization(r.Context(), token, hostOf(r))
+	row, err := s.lookUp(r.Context(), token, hostOf(r))
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	_, err = w.Write([]byte(text))
+	_, err = w.Write([]byte(row.KeyAuthorization))
+	s.answered(row.IssuanceID, token)
 	return err
 }
 
-// keyAuthorization finds the answer. A token is chosen by an authority, which
-// may be a user's own and hostile: where several attempts have the same one,
-// that for the name that was asked wins. Behind a proxy that does not pass the
-// name on, any will do.
-func (s *Service) keyAuthorization(ctx context.Context, token, host string) (string, error) {
+// lookUp finds the answer. A token is chosen by an authority, which may be a
+// user's own and hostile: where several attempts have the same one, that for
+// the name that was asked wins. Behind a proxy that does not pass the name on,
+// any will do.
+func (s *Service) lookUp(ctx context.Context, token, host string) (answersRow, error) {
 	rows, err := New(s.DB.Reader()).answers(ctx, token)
 	if err != nil {
-		return "", fmt.Errorf("look up challenge: %w", err)
+		return answersRow{}, fmt.Errorf("look up challenge: %w", err)
 	}
 	for _, row := range rows {
 		if strings.EqualFold(row.Name, host) {
-			return row.KeyAuthorization, nil
+			return row, nil
 		}
 	}
 	if len(rows) == 0 {
-		return "", fault.NotFound("challenge")
+		return answersRow{}, fault.NotFound("challenge")
 	}
-	return rows[0].KeyAuthorization, nil
+	return rows[0], nil
 }
 
 // hostOf gives the name or address that was asked, without port.

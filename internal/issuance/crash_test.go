@@ -21,13 +21,11 @@ import (
 // what the CA answered and its being saved.
 func moments() []string {
 	var all []string
-	for _, step := range []string{stepPrepare, stepAccount, stepOrder, stepAuthorize, stepValidate, stepFinalize, stepIssue, stepDownload} {
-		if step != stepPrepare && step != stepIssue { // taken along by others
+	for _, step := range []string{stepPrepare, stepAccount, stepOrder, stepAuthorize, stepValidate, stepFinalize, stepDownload} {
+		if step != stepPrepare { // the claim takes it along
 			all = append(all, step)
 		}
-		if step != stepIssue {
-			all = append(all, "save "+step)
-		}
+		all = append(all, "save "+step)
 	}
 	return all
 }

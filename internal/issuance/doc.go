@@ -15,7 +15,7 @@
 // An attempt is one row of issuances. One job runs it, step by step, and saves
 // every step before the next begins:
 //
-//	prepare → account → order → authorize → validate → finalize → issue → download
+//	prepare → account → order → authorize → validate → finalize → download
 //
 // Each step may be repeated after a crash. A save is an UPDATE that names the
 // version it read, so that of two workers on one attempt the second stops, and

@@ -124,12 +124,14 @@ func TestWhatTheCAMayNotBring(t *testing.T) {
 		plan func(*hostile.CA)
 		want string
 	}{
-		"another key":       {func(ca *hostile.CA) { ca.Always(hostile.Certificate, ca.WrongKey()) }, "another key"},
-		"endless chain":     {func(ca *hostile.CA) { ca.Always(hostile.Certificate, ca.EndlessChain(50)) }, "gave up"},
-		"expired":           {func(ca *hostile.CA) { ca.Lifetime(-time.Second) }, "not valid any more"},
-		"token as a path":   {func(ca *hostile.CA) { ca.Always(hostile.Authorization, hostile.Token("../../../etc/passwd")) }, "not base64url"},
-		"failed validation": {func(ca *hostile.CA) { ca.Always(hostile.Authorization, hostile.Invalid("b.example.test", "connection", "refused by 192.0.2.1")) }, "b.example.test"},
-		"other order":       {func(ca *hostile.CA) { ca.Always(hostile.NewOrder, hostile.Location("http://169.254.169.254/")) }, "not accepted"},
+		"another key":     {func(ca *hostile.CA) { ca.Always(hostile.Certificate, ca.WrongKey()) }, "another key"},
+		"endless chain":   {func(ca *hostile.CA) { ca.Always(hostile.Certificate, ca.EndlessChain(50)) }, "gave up"},
+		"expired":         {func(ca *hostile.CA) { ca.Lifetime(-time.Second) }, "not valid any more"},
+		"token as a path": {func(ca *hostile.CA) { ca.Always(hostile.Authorization, hostile.Token("../../../etc/passwd")) }, "not base64url"},
+		"failed validation": {func(ca *hostile.CA) {
+			ca.Always(hostile.Authorization, hostile.Invalid("b.example.test", "connection", "refused by 192.0.2.1"))
+		}, "b.example.test"},
+		"other order": {func(ca *hostile.CA) { ca.Always(hostile.NewOrder, hostile.Location("http://169.254.169.254/")) }, "not accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

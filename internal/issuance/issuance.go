@@ -37,14 +37,13 @@ const (
 	stepAuthorize = "authorize" // learn the challenges and publish their answers
 	stepValidate  = "validate"  // let the CA look, wait until the order is ready
 	stepFinalize  = "finalize"  // send the CSR
-	stepIssue     = "issue"     // wait until the CA has issued
-	stepDownload  = "download"  // fetch, check and store the certificate
+	stepDownload  = "download"  // wait for the certificate, fetch, check and store it
 	stepEnd       = "end"       // nothing
 )
 
 // finalized tells whether a certificate may have come of the order already.
 func finalized(step string) bool {
-	return step == stepFinalize || step == stepIssue || step == stepDownload
+	return step == stepFinalize || step == stepDownload
 }
 
 // Issuance is a row of the history. Times are Unix ms, 0: not yet.

@@ -76,4 +76,4 @@ SELECT * FROM http01_challenges WHERE issuance_id = $1 ORDER BY token;
 DELETE FROM http01_challenges WHERE issuance_id = $1;
 
 -- name: answers :many
-SELECT name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100;
+SELECT issuance_id, name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100;

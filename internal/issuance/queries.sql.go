@@ -46,10 +46,11 @@ func (q *Queries) addOrder(ctx context.Context, arg addOrderParams) error {
 }
 
 const answers = `-- name: answers :many
-SELECT name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100
+SELECT issuance_id, name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100
 `
 
 type answersRow struct {
+	IssuanceID       int64
 	Name             string
 	KeyAuthorization string
 }
@@ -63,7 +64,7 @@ func (q *Queries) answers(ctx context.Context, token string) ([]answersRow, erro
 	var items []answersRow
 	for rows.Next() {
 		var i answersRow
-		if err := rows.Scan(&i.Name, &i.KeyAuthorization); err != nil {
+		if err := rows.Scan(&i.IssuanceID, &i.Name, &i.KeyAuthorization); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -51,11 +51,11 @@ func (s *Service) Get(ctx context.Context, userID, certID, id int64) (Issuance, 
 // own returns the user's attempt, or the fault for the first that does not
 // exist of certificate and attempt.
 func (s *Service) own(ctx context.Context, q sqldb.Querier, userID, certID, id int64) (issuanceRow, error) {
-	if _, err := s.Certs.Record(ctx, q, userID, certID); err != nil {
-		return issuanceRow{}, err
-	}
 	row, err := New(q).issuanceOf(ctx, issuanceOfParams{ID: id, CertID: certID, UserID: userID})
 	if sqldb.Is(err, sqldb.ErrNotFound) {
+		if _, err := s.Certs.Record(ctx, q, userID, certID); err != nil {
+			return row, err
+		}
 		return row, fault.NotFound("issue")
 	}
 	if err != nil {

@@ -22,6 +22,8 @@ const (
 	// heldTime is the longest wait for which a worker is held; for a longer one
 	// the job is put back.
 	heldTime = time.Second
+	// firstLook is the first wait for a CA that does not say how long; it grows.
+	firstLook = 10 * time.Millisecond
 )
 
 // run works on the attempt until it ends, has to wait, or is taken away.
@@ -161,8 +163,6 @@ func (a *attempt) step(ctx context.Context) error {
 		return a.validate(ctx)
 	case stepFinalize:
 		return a.finalize(ctx)
-	case stepIssue:
-		return a.issue(ctx)
 	case stepDownload:
 		return a.download(ctx)
 	}

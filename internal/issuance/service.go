@@ -58,6 +58,7 @@ type Service struct {
 	reached func(ctx context.Context, step string)           // for tests: a step, or "save" and its name, is about to begin
 	mu      sync.Mutex
 	running map[int64]context.CancelCauseFunc // the attempts this process works on
+	asked   sync.Map                          // attempt → *asked, while it waits for validation
 	doors   map[int64]chan struct{}           // one registration per account at a time
 }
 

@@ -22,29 +22,22 @@ func (a *attempt) finalize(ctx context.Context) error {
 		return err
 	}
 	a.order = order
-	next := stepIssue
 	switch order.Status {
-	case acme.StatusValid:
-		next = stepDownload
 	case acme.StatusInvalid:
 		return a.invalid(ctx)
 	case acme.StatusPending, acme.StatusReady:
 		return &acme.Problem{Op: "finalize", Detail: "the CA shows the finalised order as " + order.Status, Class: acme.Retry}
 	}
-	return a.save(ctx, "signing request sent", func(r *issuanceRow) { r.Step = next }, nil)
+	return a.save(ctx, "signing request sent", func(r *issuanceRow) { r.Step = stepDownload }, nil)
 }
 
-// issue waits until the CA has issued.
-func (a *attempt) issue(ctx context.Context) error {
-	if err := a.poll(ctx, acme.StatusProcessing); err != nil {
+// download waits until the CA has issued, fetches the certificate, compares it
+// with what was ordered and stores it, with everything that follows from it, in
+// one transaction.
+func (a *attempt) download(ctx context.Context) error {
+	if err := a.poll(ctx, acme.StatusProcessing, a.s.sleep); err != nil {
 		return err
 	}
-	return a.save(ctx, "the CA has issued the certificate", func(r *issuanceRow) { r.Step = stepDownload }, nil)
-}
-
-// download fetches the certificate, compares it with what was ordered and
-// stores it, with everything that follows from it, in one transaction.
-func (a *attempt) download(ctx context.Context) error {
 	if a.order.Status != acme.StatusValid {
 		a.order = acme.Order{} // look again
 		return &acme.Problem{Op: "order", Detail: "the CA shows the order without a certificate", Class: acme.Retry}

@@ -108,9 +108,7 @@ func (a *attempt) resume(ctx context.Context) error {
 			return a.ready(ctx)
 		}
 		a.row.Step = stepFinalize
-	case acme.StatusProcessing:
-		a.row.Step = stepIssue
-	case acme.StatusValid:
+	case acme.StatusProcessing, acme.StatusValid:
 		a.row.Step = stepDownload
 	default:
 		return a.invalid(ctx)
@@ -139,11 +137,11 @@ func (a *attempt) invalid(ctx context.Context) error {
 
 // poll looks at the order until it has left the status, as quickly as the CA
 // allows. It gives the worker back when that takes long.
-func (a *attempt) poll(ctx context.Context, status string) error {
+func (a *attempt) poll(ctx context.Context, status string, sleep func(context.Context, time.Duration) error) error {
 	if a.order.Status != status {
 		return nil
 	}
-	waiter := acme.Waiter{Sleep: a.s.sleep, Patience: heldTime}
+	waiter := acme.Waiter{Sleep: sleep, First: firstLook, Patience: heldTime}
 	err := waiter.Wait(ctx, a.order.RetryAfter, func(ctx context.Context) (bool, time.Duration, error) {
 		order, err := a.client.Order(ctx, a.atCA, a.row.OrderUrl)
 		if err != nil {

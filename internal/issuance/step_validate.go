@@ -3,6 +3,7 @@ package issuance
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -57,6 +58,12 @@ func (a *attempt) validate(ctx context.Context) error {
 			return err
 		}
 	}
+	tokens := make([]string, len(a.challenges))
+	for i, challenge := range a.challenges {
+		tokens[i] = challenge.Token
+	}
+	asked, forget := a.s.expect(a.row.ID, tokens)
+	defer forget()
 	if !a.accepted {
 		for _, challenge := range a.challenges {
 			if err := a.client.Accept(ctx, a.atCA, challenge); err != nil {
@@ -65,7 +72,13 @@ func (a *attempt) validate(ctx context.Context) error {
 		}
 		a.accepted = true
 	}
-	if err := a.poll(ctx, acme.StatusPending); err != nil {
+	err := a.poll(ctx, acme.StatusPending, func(ctx context.Context, d time.Duration) error {
+		if a.order.RetryAfter > 0 {
+			return a.s.sleep(ctx, d) // the CA's wish is kept exactly
+		}
+		return asked.sleep(ctx, d, a.s.sleep)
+	})
+	if err != nil {
 		return err
 	}
 	return a.ready(ctx)
