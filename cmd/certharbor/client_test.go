@@ -76,15 +76,28 @@ func (c caller) send(ctx context.Context, method, path string, body any) (answer
 	return answer{response.StatusCode, response.Header, received}, err
 }
 
-// call makes a request, which has to be answered with the status want, and
-// decodes the data of the answer into out unless that is nil.
+// refused is an answer with another status than the one that was wanted.
+type refused struct {
+	answer
+
+	request string
+	want    int
+}
+
+// Error implements error.
+func (r *refused) Error() string {
+	return fmt.Sprintf("%s: %d %s, want %d", r.request, r.Status, r.Body, r.want)
+}
+
+// call makes a request, which has to be answered with the status want (0: any
+// success), and decodes the data of the answer into out unless that is nil.
 func (c caller) call(ctx context.Context, method, path string, body any, want int, out any) error {
 	a, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	if a.Status != want {
-		return fmt.Errorf("%s %s: %d %s, want %d", method, path, a.Status, a.Body, want)
+	if a.Status != want && (want != 0 || a.Status/100 != 2) {
+		return &refused{a, method + " " + path, want}
 	}
 	if out == nil {
 		return nil

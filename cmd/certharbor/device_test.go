@@ -20,8 +20,8 @@ type device struct {
 // publicID is the device_public_id of the n-th device.
 func publicID(n int64) string { return fmt.Sprintf("%08x-0000-0000-0000-000000000000", n) }
 
-// enrol goes through device login and registration. Its error says which step
-// was not acknowledged.
+// enrol goes through device login and registration, also of a known device,
+// which then has another key.
 func (c caller) enrol(ctx context.Context, n int64) (*device, error) {
 	anonymous := caller{server: c.server}
 	var flow struct {
@@ -56,7 +56,7 @@ func (c caller) enrol(ctx context.Context, n int64) (*device, error) {
 	err = anonymous.call(ctx, "POST", "/apiv1/device/registration", map[string]any{
 		"user_id": ready.UserID, "device_public_id": publicID(n), "registration_code": ready.RegistrationCode,
 		"dev_pk": base64.StdEncoding.EncodeToString(key.PublicKey().Bytes()),
-	}, http.StatusCreated, &registered)
+	}, 0, &registered)
 	if err != nil {
 		return nil, err
 	}
