@@ -26,6 +26,7 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 		return fmt.Errorf("settings:\n%w", err)
 	}
 	log := newLogger(c, stderr)
+	captureLibraryLog(log)
 	if err := prepareFolder(c.Data); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      2 * time.Minute, // long polls take up to 30 s
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // TLS scanners, closed connections
+		ErrorLog:          errorLog(log),
 	}
 }
 
