@@ -8,9 +8,6 @@ import (
 	"certharbor.dev/certharbor/internal/web"
 )
 
-// landing is where a browser goes after signing in.
-const landing = "/"
-
 // Mount adds the area's routes.
 func (s *Service) Mount(m *web.Mux) {
 	web.RouteReply(m, "POST /auth/general", access.Optional(), s.postGeneral)

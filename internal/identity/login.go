@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/ratelimit"
@@ -61,17 +60,13 @@ func (s *Service) Login(ctx context.Context, email, password string) (*SignedIn,
 
 // admit makes the session in one transaction with everything it depends on.
 func (s *Service) admit(ctx context.Context, guess guess, row userRow) (*SignedIn, error) {
-	user, err := row.user()
-	if err != nil {
-		return nil, err
-	}
-	in := &SignedIn{User: user}
-	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		password, status, err := lockUser(ctx, tx, user.ID)
-		if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
-			return fmt.Errorf("lock a user: %w", err)
+	in := &SignedIn{}
+	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		_, password, err := s.lockActive(ctx, tx, row.ID)
+		if err != nil {
+			return err
 		}
-		if err != nil || password != row.Password || status != StatusActive {
+		if password != row.Password {
 			return errSignIn // changed while the password was being hashed
 		}
 		// Again: attempts in parallel may have used up the limit, and then this
@@ -79,20 +74,8 @@ func (s *Service) admit(ctx context.Context, guess guess, row userRow) (*SignedI
 		if err := guess.check(ctx, tx); err != nil {
 			return err
 		}
-		if old := access.From(ctx); old != nil && old.SessionID != 0 {
-			if _, err := New(tx).deleteSession(ctx, deleteSessionParams{ID: old.SessionID, UserID: old.UserID}); err != nil {
-				return fmt.Errorf("replace a session: %w", err)
-			}
-		}
-		caller, token, err := s.newSession(ctx, tx, user, passwordAMR, acrPassword)
-		if err != nil {
-			return err
-		}
-		in.Cookie = s.cookies.set(token, web.OverTLS(ctx))
-		return s.audit.Record(access.With(ctx, caller), tx, audit.Entry{
-			UserID: user.ID, Action: "session.sign_in", Object: sessionObject(caller.SessionID),
-			Detail: map[string]any{"amr": caller.AMR, "ip": web.ClientIP(ctx)},
-		})
+		in.Cookie, in.User, err = s.SignIn(ctx, tx, row.ID, passwordMethod)
+		return err
 	})
 	if err != nil {
 		return nil, err

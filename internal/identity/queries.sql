@@ -3,9 +3,18 @@ INSERT INTO users (email, name, country_of_residence, password, status, roles, c
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 RETURNING id;
 
+-- name: insertFederatedUser :one
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
+VALUES (sqlc.arg(email), sqlc.arg(name), '', '', 'ACTIVE', '[]', sqlc.arg(now), sqlc.arg(now))
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: deleteUnconfirmedUser :execrows
+DELETE FROM users WHERE email = $1 AND email <> '' AND status = 'INACTIVE';
+
 -- name: userByEmail :one
 SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
-FROM users WHERE email = $1;
+FROM users WHERE email = $1 AND email <> '';
 
 -- name: userByID :one
 SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
@@ -47,6 +56,12 @@ UPDATE sessions SET token_hash = sqlc.arg(new_hash), seen_at = sqlc.arg(now), ex
 WHERE token_hash = sqlc.arg(old_hash) AND sessions.expires_at > sqlc.arg(now)
 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'ACTIVE')
 RETURNING id, user_id;
+
+-- name: raiseSession :one
+UPDATE sessions SET token_hash = sqlc.arg(new_hash), amr = sqlc.arg(amr), acr = sqlc.arg(acr), auth_time = sqlc.arg(now),
+    seen_at = sqlc.arg(now), expires_at = sqlc.arg(expires_at)
+WHERE id = sqlc.arg(id) AND user_id = sqlc.arg(user_id) AND sessions.expires_at > sqlc.arg(now)
+RETURNING id;
 
 -- name: deleteSession :execrows
 DELETE FROM sessions WHERE id = $1 AND user_id = $2;

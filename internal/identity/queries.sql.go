@@ -50,6 +50,38 @@ func (q *Queries) deleteSessionsOfUser(ctx context.Context, userID int64) (int64
 	return result.RowsAffected()
 }
 
+const deleteUnconfirmedUser = `-- name: deleteUnconfirmedUser :execrows
+DELETE FROM users WHERE email = $1 AND email <> '' AND status = 'INACTIVE'
+`
+
+func (q *Queries) deleteUnconfirmedUser(ctx context.Context, email string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteUnconfirmedUser, email)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const insertFederatedUser = `-- name: insertFederatedUser :one
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
+VALUES ($1, $2, '', '', 'ACTIVE', '[]', $3, $3)
+ON CONFLICT DO NOTHING
+RETURNING id
+`
+
+type insertFederatedUserParams struct {
+	Email string
+	Name  string
+	Now   int64
+}
+
+func (q *Queries) insertFederatedUser(ctx context.Context, arg insertFederatedUserParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, insertFederatedUser, arg.Email, arg.Name, arg.Now)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const insertSession = `-- name: insertSession :one
 INSERT INTO sessions (user_id, token_hash, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -161,6 +193,38 @@ func (q *Queries) listUsers(ctx context.Context, arg listUsersParams) ([]userRow
 		return nil, err
 	}
 	return items, nil
+}
+
+const raiseSession = `-- name: raiseSession :one
+UPDATE sessions SET token_hash = $1, amr = $2, acr = $3, auth_time = $4,
+    seen_at = $4, expires_at = $5
+WHERE id = $6 AND user_id = $7 AND sessions.expires_at > $4
+RETURNING id
+`
+
+type raiseSessionParams struct {
+	NewHash   []byte
+	Amr       string
+	Acr       string
+	Now       int64
+	ExpiresAt int64
+	ID        int64
+	UserID    int64
+}
+
+func (q *Queries) raiseSession(ctx context.Context, arg raiseSessionParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, raiseSession,
+		arg.NewHash,
+		arg.Amr,
+		arg.Acr,
+		arg.Now,
+		arg.ExpiresAt,
+		arg.ID,
+		arg.UserID,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const rotateSession = `-- name: rotateSession :one
@@ -331,7 +395,7 @@ func (q *Queries) slideSession(ctx context.Context, arg slideSessionParams) (int
 
 const userByEmail = `-- name: userByEmail :one
 SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
-FROM users WHERE email = $1
+FROM users WHERE email = $1 AND email <> ''
 `
 
 func (q *Queries) userByEmail(ctx context.Context, email string) (userRow, error) {

@@ -44,6 +44,8 @@ type Deps struct {
 	HTTPS bool
 	// Limits hold back guessing; the zero value means DefaultLimits.
 	Limits Limits
+	// Factors are the other ways to sign in; nil: none until SetFactors.
+	Factors Factors
 	// HashSlots bounds the password hashes that run at once; 0: half the cores.
 	HashSlots int
 }
@@ -58,6 +60,7 @@ type Service struct {
 	cookies   cookies
 	limits    Limits
 	passwords *passwords
+	factors   Factors
 	sliding   sync.Map // ids of sessions whose slide is being written
 }
 
@@ -66,8 +69,11 @@ func NewService(d Deps) *Service {
 	if d.Limits == (Limits{}) {
 		d.Limits = DefaultLimits()
 	}
+	if d.Factors == nil {
+		d.Factors = noFactors{}
+	}
 	return &Service{
 		db: d.DB, audit: d.Audit, limiter: d.Limiter, log: d.Log, now: d.Now,
-		cookies: newCookies(d.CookieName, d.HTTPS), limits: d.Limits, passwords: newPasswords(d.HashSlots, d.Log),
+		cookies: newCookies(d.CookieName, d.HTTPS), limits: d.Limits, passwords: newPasswords(d.HashSlots, d.Log), factors: d.Factors,
 	}
 }

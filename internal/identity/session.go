@@ -115,15 +115,15 @@ func (s *Service) RefreshSession(ctx context.Context) ([]*http.Cookie, error) {
 
 // newSession makes a session for the user and returns the caller it stands for
 // and its token.
-func (s *Service) newSession(ctx context.Context, tx *sqldb.Tx, user User, amr []string, acr string) (*access.Caller, string, error) {
+func (s *Service) newSession(ctx context.Context, tx *sqldb.Tx, user User, m Method) (*access.Caller, string, error) {
 	token := seal.NewToken("", 32)
-	amrText, err := wordsText(amr)
+	amrText, err := wordsText(m.AMR)
 	if err != nil {
 		return nil, "", err
 	}
 	now := s.now().UnixMilli()
 	id, err := New(tx).insertSession(ctx, insertSessionParams{
-		UserID: user.ID, TokenHash: seal.HashToken(token), Amr: amrText, Acr: acr, AuthTime: now,
+		UserID: user.ID, TokenHash: seal.HashToken(token), Amr: amrText, Acr: m.ACR, AuthTime: now,
 		Ip: web.ClientIP(ctx), UserAgent: clip(web.UserAgent(ctx), 500),
 		CreatedAt: now, SeenAt: now, ExpiresAt: now + sessionLifetime.Milliseconds(),
 	})
@@ -131,7 +131,7 @@ func (s *Service) newSession(ctx context.Context, tx *sqldb.Tx, user User, amr [
 		return nil, "", fmt.Errorf("make a session: %w", err)
 	}
 	caller := &access.Caller{
-		Kind: access.KindSession, UserID: user.ID, SessionID: id, Roles: user.Roles, AMR: amr, ACR: acr, AuthTime: now,
+		Kind: access.KindSession, UserID: user.ID, SessionID: id, Roles: user.Roles, AMR: m.AMR, ACR: m.ACR, AuthTime: now,
 	}
 	return caller, token, nil
 }

@@ -1,7 +1,7 @@
 -- +goose Up
 CREATE TABLE users (
     id                   INTEGER PRIMARY KEY AUTOINCREMENT,
-    email                TEXT   NOT NULL UNIQUE, -- lower case
+    email                TEXT   NOT NULL,        -- lower case, '': none (a user who signs in elsewhere)
     name                 TEXT   NOT NULL,        -- '': none
     country_of_residence TEXT   NOT NULL,        -- ISO 3166 two letters, '': not told
     password             TEXT   NOT NULL,        -- PHC string of argon2id, '': no password
@@ -10,6 +10,7 @@ CREATE TABLE users (
     created_at           INTEGER NOT NULL,        -- Unix ms
     updated_at           INTEGER NOT NULL         -- Unix ms
 );
+CREATE UNIQUE INDEX users_email ON users (email) WHERE email <> '';
 CREATE UNIQUE INDEX users_name ON users (lower(name)) WHERE name <> '';
 
 CREATE TABLE sessions (
