@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"certharbor.dev/certharbor/internal/audit"
@@ -40,7 +41,7 @@ func (s *Service) Enrol(ctx context.Context, r Registration) (answer RegisteredD
 		if d, created, err = s.write(ctx, tx, c, g); err != nil {
 			return err
 		}
-		answer.Session, err = s.issue(ctx, tx, keys, d)
+		answer.Session, err = s.issue(ctx, tx, keys, d, sql.NullInt64{})
 		return err
 	})
 	s.devices.forget(d.ID)

@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -36,37 +37,48 @@ func (s *Service) refreshRow(ctx context.Context, q sqldb.Querier, lookup, token
 	return row, nil
 }
 
+// presented is a refresh token that was found good.
+type presented struct {
+	device   deviceRow // locked
+	token    refreshTokenRow
+	replayed bool // it was rotated by this very request, whose answer was lost
+}
+
 // spend checks a refresh token and locks its device. refusal is the answer to a
 // token that is not good; what was written (an ended family) is to be committed
 // then. The token is not marked: the caller begins or continues a family.
-func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token string) (d deviceRow, refusal, err error) {
+// requestID may be empty; see replayed.
+func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token, requestID string) (p presented, refusal, err error) {
 	q := New(tx)
-	row, err := s.refreshRow(ctx, tx, lookup, token)
+	p.token, err = s.refreshRow(ctx, tx, lookup, token)
 	if err == nil {
-		d, err = q.lockDevice(ctx, row.DeviceID)
+		p.device, err = q.lockDevice(ctx, p.token.DeviceID)
 	}
 	if err == nil { // again, now that nobody else can rotate it
-		row, err = s.refreshRow(ctx, tx, lookup, token)
+		p.token, err = s.refreshRow(ctx, tx, lookup, token)
+	}
+	if err == nil {
+		p.replayed, err = s.replayed(ctx, tx, p, requestID)
 	}
 	switch {
 	case sqldb.Is(err, sqldb.ErrNotFound):
-		return d, errRefreshUnknown, nil
+		return p, errRefreshUnknown, nil
 	case fault.As(err) != nil:
-		return d, err, nil
+		return p, err, nil
 	case err != nil:
-		return d, nil, fmt.Errorf("spend refresh token: %w", err)
-	case row.RotatedAt.Valid:
-		return d, errRefreshRotated, s.reused(ctx, tx, d, row)
-	case row.SessionNo != d.SessionNo:
-		return d, errRefreshRevoked, nil
-	case d.Status != StatusActive:
-		return d, errRefreshInactive, nil
+		return p, nil, fmt.Errorf("spend refresh token: %w", err)
+	case p.token.RotatedAt.Valid && !p.replayed:
+		return p, errRefreshRotated, s.reused(ctx, tx, p.device, p.token)
+	case p.token.SessionNo != p.device.SessionNo:
+		return p, errRefreshRevoked, nil
+	case p.device.Status != StatusActive:
+		return p, errRefreshInactive, nil
 	}
-	err = s.requireActive(ctx, tx, d.UserID, errRefreshInactive)
+	err = s.requireActive(ctx, tx, p.device.UserID, errRefreshInactive)
 	if fault.As(err) != nil {
-		return d, err, nil
+		return p, err, nil
 	}
-	return d, nil, err
+	return p, nil, err
 }
 
 // reused ends the family of a token that was used again, unless that happened
@@ -86,8 +98,9 @@ func (s *Service) reused(ctx context.Context, tx *sqldb.Tx, d deviceRow, row ref
 }
 
 // issue rotates every refresh token of the locked device and makes the next
-// pair of its family, d.SessionNo.
-func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d deviceRow) (DeviceTokens, error) {
+// pair of its family, d.SessionNo. predecessor is the token it is given for,
+// null after a registration.
+func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d deviceRow, predecessor sql.NullInt64) (DeviceTokens, error) {
 	q, now := New(tx), s.Now()
 	if err := q.rotateRefreshTokens(ctx, rotateRefreshTokensParams{RotatedAt: ms(now), DeviceID: d.ID}); err != nil {
 		return DeviceTokens{}, fmt.Errorf("rotate refresh tokens: %w", err)
@@ -95,7 +108,7 @@ func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d 
 	token, lookup := newRefreshToken()
 	err := q.insertRefreshToken(ctx, insertRefreshTokenParams{
 		DeviceID: d.ID, SessionNo: d.SessionNo, Lookup: lookup, TokenHash: seal.HashToken(token),
-		CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(refreshTTL).UnixMilli(),
+		CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(refreshTTL).UnixMilli(), PredecessorID: predecessor,
 	})
 	if err != nil {
 		return DeviceTokens{}, fmt.Errorf("store refresh token: %w", err)

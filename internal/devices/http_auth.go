@@ -82,6 +82,7 @@ type refreshInput struct {
 // RefreshTokenRequest is empty for a session.
 type RefreshTokenRequest struct {
 	RefreshToken string `json:"refresh_token,omitempty" doc:"Of a device; a session sends an empty body."`
+	RequestID    string `json:"request_id,omitempty" minLength:"16" maxLength:"64" pattern:"^[A-Za-z0-9_-]+$" doc:"Of a device, optional: chosen at random for this rotation. When the answer was lost, the same refresh_token with the same request_id gives a fresh pair, for 24 hours and until the next pair is used."`
 }
 
 // RefreshTokenAnswer holds a device's tokens twice, because some readers look only in
@@ -98,7 +99,7 @@ type RefreshTokenAnswer struct {
 
 func (s *Service) refresh(ctx context.Context, in *refreshInput) (*web.Reply[RefreshTokenAnswer], error) {
 	if in.Body != nil && in.Body.RefreshToken != "" {
-		t, err := s.Refresh(ctx, in.Body.RefreshToken)
+		t, err := s.Refresh(ctx, in.Body.RefreshToken, in.Body.RequestID)
 		if err != nil {
 			return nil, err
 		}

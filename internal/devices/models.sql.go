@@ -56,14 +56,16 @@ type loginRow struct {
 }
 
 type refreshTokenRow struct {
-	ID        int64
-	DeviceID  int64
-	SessionNo int64
-	Lookup    string
-	TokenHash []byte
-	CreatedAt int64
-	ExpiresAt int64
-	RotatedAt sql.NullInt64
+	ID            int64
+	DeviceID      int64
+	SessionNo     int64
+	Lookup        string
+	TokenHash     []byte
+	CreatedAt     int64
+	ExpiresAt     int64
+	RotatedAt     sql.NullInt64
+	RequestHash   []byte
+	PredecessorID sql.NullInt64
 }
 
 type signingKeyRow struct {

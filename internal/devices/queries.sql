@@ -58,14 +58,21 @@ SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1;
 SELECT status FROM users WHERE id = $1;
 
 -- name: insertRefreshToken :exec
-INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- name: readRefreshToken :one
 SELECT * FROM device_refresh_tokens WHERE lookup = $1;
 
 -- name: rotateRefreshTokens :exec
 UPDATE device_refresh_tokens SET rotated_at = $1 WHERE device_id = $2 AND rotated_at IS NULL;
+
+-- name: nameRequest :exec
+UPDATE device_refresh_tokens SET request_hash = $1 WHERE id = $2;
+
+-- The token that was given for another, while nobody has used it.
+-- name: unusedSuccessor :one
+SELECT id FROM device_refresh_tokens WHERE device_id = $1 AND rotated_at IS NULL AND predecessor_id = $2;
 
 -- name: deleteExpiredRefreshTokens :exec
 DELETE FROM device_refresh_tokens WHERE expires_at <= $1;

@@ -348,17 +348,18 @@ func (q *Queries) insertLogin(ctx context.Context, arg insertLoginParams) error 
 }
 
 const insertRefreshToken = `-- name: insertRefreshToken :exec
-INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type insertRefreshTokenParams struct {
-	DeviceID  int64
-	SessionNo int64
-	Lookup    string
-	TokenHash []byte
-	CreatedAt int64
-	ExpiresAt int64
+	DeviceID      int64
+	SessionNo     int64
+	Lookup        string
+	TokenHash     []byte
+	CreatedAt     int64
+	ExpiresAt     int64
+	PredecessorID sql.NullInt64
 }
 
 func (q *Queries) insertRefreshToken(ctx context.Context, arg insertRefreshTokenParams) error {
@@ -369,6 +370,7 @@ func (q *Queries) insertRefreshToken(ctx context.Context, arg insertRefreshToken
 		arg.TokenHash,
 		arg.CreatedAt,
 		arg.ExpiresAt,
+		arg.PredecessorID,
 	)
 	return err
 }
@@ -578,6 +580,20 @@ func (q *Queries) markPolled(ctx context.Context, arg markPolledParams) (int64, 
 	return result.RowsAffected()
 }
 
+const nameRequest = `-- name: nameRequest :exec
+UPDATE device_refresh_tokens SET request_hash = $1 WHERE id = $2
+`
+
+type nameRequestParams struct {
+	RequestHash []byte
+	ID          int64
+}
+
+func (q *Queries) nameRequest(ctx context.Context, arg nameRequestParams) error {
+	_, err := q.db.ExecContext(ctx, nameRequest, arg.RequestHash, arg.ID)
+	return err
+}
+
 const readDeviceState = `-- name: readDeviceState :one
 SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1
 `
@@ -602,7 +618,7 @@ func (q *Queries) readDeviceState(ctx context.Context, id int64) (readDeviceStat
 }
 
 const readRefreshToken = `-- name: readRefreshToken :one
-SELECT id, device_id, session_no, lookup, token_hash, created_at, expires_at, rotated_at FROM device_refresh_tokens WHERE lookup = $1
+SELECT id, device_id, session_no, lookup, token_hash, created_at, expires_at, rotated_at, request_hash, predecessor_id FROM device_refresh_tokens WHERE lookup = $1
 `
 
 func (q *Queries) readRefreshToken(ctx context.Context, lookup string) (refreshTokenRow, error) {
@@ -617,6 +633,8 @@ func (q *Queries) readRefreshToken(ctx context.Context, lookup string) (refreshT
 		&i.CreatedAt,
 		&i.ExpiresAt,
 		&i.RotatedAt,
+		&i.RequestHash,
+		&i.PredecessorID,
 	)
 	return i, err
 }
@@ -759,6 +777,23 @@ type touchDeviceParams struct {
 func (q *Queries) touchDevice(ctx context.Context, arg touchDeviceParams) error {
 	_, err := q.db.ExecContext(ctx, touchDevice, arg.LastSeenAt, arg.ID)
 	return err
+}
+
+const unusedSuccessor = `-- name: unusedSuccessor :one
+SELECT id FROM device_refresh_tokens WHERE device_id = $1 AND rotated_at IS NULL AND predecessor_id = $2
+`
+
+type unusedSuccessorParams struct {
+	DeviceID      int64
+	PredecessorID sql.NullInt64
+}
+
+// The token that was given for another, while nobody has used it.
+func (q *Queries) unusedSuccessor(ctx context.Context, arg unusedSuccessorParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, unusedSuccessor, arg.DeviceID, arg.PredecessorID)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const updateDevice = `-- name: updateDevice :one

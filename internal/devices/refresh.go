@@ -25,8 +25,10 @@ var (
 
 // Refresh trades a refresh token for the next pair. A token that was rotated
 // already is 10003, any other that is not good 5018 (5022 when the device or its
-// user is not active).
-func (s *Service) Refresh(ctx context.Context, token string) (DeviceTokens, error) {
+// user is not active). requestID, when not empty, is chosen anew by the caller
+// for each rotation: with the same one a call whose answer was lost can be made
+// again.
+func (s *Service) Refresh(ctx context.Context, token, requestID string) (DeviceTokens, error) {
 	lookup, err := s.plausible(ctx, token)
 	if err != nil {
 		return DeviceTokens{}, err
@@ -37,16 +39,16 @@ func (s *Service) Refresh(ctx context.Context, token string) (DeviceTokens, erro
 	}
 	var tokens DeviceTokens
 	var refusal error
-	var d deviceRow
+	var p presented
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
-		if d, refusal, err = s.spend(ctx, tx, lookup, token); err != nil || refusal != nil {
+		if p, refusal, err = s.spend(ctx, tx, lookup, token, requestID); err != nil || refusal != nil {
 			return err
 		}
-		tokens, err = s.issue(ctx, tx, keys, d)
+		tokens, err = s.renew(ctx, tx, keys, p, requestID)
 		return err
 	})
 	if refusal != nil || err != nil {
-		s.devices.forget(d.ID) // its family may have ended
+		s.devices.forget(p.device.ID) // its family may have ended
 	}
 	if err != nil {
 		return DeviceTokens{}, fmt.Errorf("refresh: %w", err)

@@ -19,6 +19,7 @@ const (
 	refreshTTL        = 30 * 24 * time.Hour // of refresh tokens (wire.md section 2)
 	codeTTL           = 10 * time.Minute    // of registration codes
 	rotationGrace     = 60 * time.Second    // decisions.md 7.6
+	replayLimit       = 24 * time.Hour      // of a rotation with a request_id, docs/decisions/0010
 	replayGrace       = 60 * time.Second    // decisions.md 7.5
 	defaultWrongCodes = 1000                // per address and hour (decisions.md 8.2)
 )

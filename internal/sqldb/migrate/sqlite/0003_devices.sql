@@ -24,14 +24,16 @@ CREATE INDEX devices_user ON devices (user_id, id);
 
 -- One row per refresh token; a family is (device_id, session_no).
 CREATE TABLE device_refresh_tokens (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    device_id  INTEGER NOT NULL REFERENCES devices (id) ON DELETE CASCADE,
-    session_no INTEGER NOT NULL,
-    lookup     TEXT   NOT NULL, -- the part of the token before the dot
-    token_hash BLOB  NOT NULL, -- SHA-256 of the whole token
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL,
-    rotated_at INTEGER           -- null: the newest of its family
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    device_id      INTEGER NOT NULL REFERENCES devices (id) ON DELETE CASCADE,
+    session_no     INTEGER NOT NULL,
+    lookup         TEXT   NOT NULL, -- the part of the token before the dot
+    token_hash     BLOB  NOT NULL, -- SHA-256 of the whole token
+    created_at     INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL,
+    rotated_at     INTEGER,          -- null: the newest of its family
+    request_hash   BLOB,           -- SHA-256 of the request_id it was rotated with
+    predecessor_id INTEGER           -- the token it was given for; null after a registration; may be swept already
 );
 CREATE UNIQUE INDEX device_refresh_tokens_lookup ON device_refresh_tokens (lookup);
 CREATE INDEX device_refresh_tokens_device ON device_refresh_tokens (device_id, rotated_at);
