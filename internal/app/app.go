@@ -127,7 +127,7 @@ func (a *App) makeAreas(o Options) error {
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
 	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, Now: a.now})
 	s.certs = certs.NewService(certs.Deps{
-		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, Log: a.log, Now: a.now,
+		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, StepUp: s.identity, Log: a.log, Now: a.now,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})

@@ -57,7 +57,7 @@ func (s *Service) assigned(ctx context.Context, userID, deviceID, certID int64) 
 
 // deliver gives the materials in the form that custody allows, or the fault
 // (the table of wire.md 7.4).
-func (s *Service) deliver(ctx context.Context, caller *access.Caller, c *Certificate, row *deployableRow, deviceID int64) (*DeployMaterials, error) {
+func (s *Service) deliver(ctx context.Context, c *Certificate, row *deployableRow, deviceID int64) (*DeployMaterials, error) {
 	m := &row.MaterialRow
 	form, err := Custody{
 		Policy: c.Policy, ServerDecryptExport: c.ServerDecryptExport, Issued: m.ChainPem != "", HasKey: m.KeyCiphertext != nil,
@@ -72,7 +72,7 @@ func (s *Service) deliver(ctx context.Context, caller *access.Caller, c *Certifi
 			EncPrivateKey: base64Text(m.KeyCiphertext), PrivateKeyNonce: base64Text(m.KeyNonce), PrivateKeyTag: base64Text(m.KeyTag),
 		}, nil
 	}
-	if err := requireFresh(caller, s.Now()); err != nil {
+	if err := s.StepUp.RequireStepUp(ctx, s.DB.Reader()); err != nil {
 		return nil, err
 	}
 	key, err := s.openKey(m)
@@ -97,7 +97,7 @@ func (s *Service) deployMaterials(ctx context.Context, caller *access.Caller, de
 	if err != nil {
 		return nil, err
 	}
-	return s.deliver(ctx, caller, &c, &row, deviceID)
+	return s.deliver(ctx, &c, &row, deviceID)
 }
 
 // deviceCertificate is the record with the materials, or alone where custody
@@ -107,7 +107,7 @@ func (s *Service) deviceCertificate(ctx context.Context, caller *access.Caller, 
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.deliver(ctx, caller, &c, &row, caller.DeviceID)
+	m, err := s.deliver(ctx, &c, &row, caller.DeviceID)
 	if err != nil && !fault.Is(err, fault.CodeWrapPending) && !fault.Is(err, fault.CodeExportForbidden) {
 		return nil, err
 	}

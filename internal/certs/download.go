@@ -2,29 +2,12 @@ package certs
 
 import (
 	"context"
-	"time"
 
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
-
-// freshSignIn is how long ago a person may have signed in to export a private
-// key (decisions.md section 2).
-const freshSignIn = 15 * time.Minute
-
-// requireFresh refuses a person whose sign-in is too old. Keys are exempt
-// (decisions.md 8.7).
-func requireFresh(caller *access.Caller, now time.Time) error {
-	if caller.Kind != access.KindSession || now.UnixMilli()-caller.AuthTime <= freshSignIn.Milliseconds() {
-		return nil
-	}
-	return &fault.Error{
-		Code: fault.CodeStepUpRequired, Key: "STEP_UP_REQUIRED",
-		What: "Exporting a private key needs a sign-in within the last 15 minutes; sign in again.",
-	}
-}
 
 // export makes the file of an export and records it.
 func (s *Service) export(ctx context.Context, caller *access.Caller, certID int64, format Format) (File, error) {
@@ -45,7 +28,7 @@ func (s *Service) export(ctx context.Context, caller *access.Caller, certID int6
 	}
 	withKey := bundle.KeyWithheld == "" && format != FormatDER
 	if withKey {
-		if err := requireFresh(caller, s.Now()); err != nil {
+		if err := s.StepUp.RequireStepUp(ctx, s.DB.Reader()); err != nil {
 			return File{}, err
 		}
 		if bundle.Key, err = s.openKey(&m); err != nil {

@@ -50,6 +50,13 @@ type Keys interface {
 	Check(ctx context.Context, tx *sqldb.Tx, keyID int64) error
 }
 
+// StepUp tells whether a person has proved recently enough who they are.
+type StepUp interface {
+	// RequireStepUp refuses (5034) the caller of ctx who must sign in afresh
+	// before a private key leaves; keys and devices pass.
+	RequireStepUp(ctx context.Context, q sqldb.Querier) error
+}
+
 // Deps are what a Service needs. All but APIKeys and Log are required.
 type Deps struct {
 	DB       *sqldb.DB
@@ -58,6 +65,7 @@ type Deps struct {
 	Accounts Accounts
 	Devices  Devices
 	Feed     Feed
+	StepUp   StepUp
 	APIKeys  Keys // nil: not asked
 	Log      *slog.Logger
 	Now      func() time.Time

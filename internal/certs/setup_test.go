@@ -59,7 +59,7 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	stream := feed.NewService(feed.Deps{DB: db, Now: now})
 	t.Cleanup(stream.Close)
 	e.s = NewService(Deps{
-		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e,
+		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e, StepUp: e,
 		Accounts: acmeaccounts.NewService(acmeaccounts.Deps{DB: db, Now: now}),
 		Devices:  devices.NewService(devices.Deps{DB: db, Now: now}),
 	})
@@ -68,6 +68,14 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	e.s.Mount(e.mux)
 	e.seed()
 	return e
+}
+
+// RequireStepUp implements StepUp: a session is good for 15 minutes.
+func (e *env) RequireStepUp(ctx context.Context, _ sqldb.Querier) error {
+	if c := access.From(ctx); c.Kind != access.KindSession || e.now.Load()-c.AuthTime <= (15*time.Minute).Milliseconds() {
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeStepUpRequired, Key: "STEP_UP_REQUIRED", What: "Sign in again."}
 }
 
 func (e *env) seed() {
