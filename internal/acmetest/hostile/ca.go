@@ -69,6 +69,7 @@ type CA struct {
 	orders   []*order
 	issued   int
 	lifetime time.Duration
+	now      func() time.Time
 }
 
 // Start starts a CA that ends with the test.
@@ -76,7 +77,7 @@ func Start(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{
 		next: map[Step][]Answer{}, always: map[Step]Answer{}, requests: map[Step]int{},
-		nonces: map[string]bool{}, accounts: map[string]int{}, lifetime: 90 * 24 * time.Hour,
+		nonces: map[string]bool{}, accounts: map[string]int{}, lifetime: 90 * 24 * time.Hour, now: time.Now,
 	}
 	if err := ca.makeIssuer(); err != nil {
 		t.Fatalf("hostile CA: %v", err)
@@ -111,6 +112,13 @@ func (ca *CA) Lifetime(d time.Duration) {
 	ca.mu.Lock()
 	defer ca.mu.Unlock()
 	ca.lifetime = d
+}
+
+// Clock is what the CA takes for the time from now on, the system's at first.
+func (ca *CA) Clock(now func() time.Time) {
+	ca.mu.Lock()
+	defer ca.mu.Unlock()
+	ca.now = now
 }
 
 // Requests counts the requests of a step.

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -134,7 +135,7 @@ func (ca *CA) view(o *order) map[string]any {
 	}
 	out := map[string]any{
 		"status": o.status, "identifiers": o.ids, "authorizations": authorizations,
-		"finalize": ca.URL + "/finalize/" + o.id, "expires": time.Now().Add(time.Hour).Format(time.RFC3339),
+		"finalize": ca.URL + "/finalize/" + o.id, "expires": ca.now().Add(time.Hour).Format(time.RFC3339),
 	}
 	if o.status == "valid" {
 		out["certificate"] = ca.URL + "/cert/" + o.id
@@ -150,7 +151,7 @@ func (ca *CA) find(path string) (*order, int) {
 	if len(parts) > 2 {
 		_, _ = fmt.Sscan(parts[2], &index)
 	}
-	for _, o := range ca.orders {
+	for _, o := range slices.Backward(ca.orders) { // mostly asked for the newest
 		if len(parts) > 1 && o.id == parts[1] && index < len(o.ids) {
 			return o, index
 		}
@@ -246,7 +247,7 @@ func (ca *CA) issue(o *order, key any) (string, error) {
 		return "", err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(ca.lifetime),
+		SerialNumber: serial, NotBefore: ca.now().Add(-time.Minute), NotAfter: ca.now().Add(ca.lifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, id := range o.ids {
@@ -274,7 +275,7 @@ func (ca *CA) renewal(w http.ResponseWriter, _ *http.Request) {
 	ca.mu.Lock()
 	defer ca.mu.Unlock()
 	w.Header().Set("Retry-After", "21600")
-	start := time.Now().Add(ca.lifetime / 2)
+	start := ca.now().Add(ca.lifetime / 2)
 	show(w, http.StatusOK, map[string]any{"suggestedWindow": map[string]any{
 		"start": start.Format(time.RFC3339), "end": start.Add(ca.lifetime / 10).Format(time.RFC3339),
 	}})
