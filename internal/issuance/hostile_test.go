@@ -76,15 +76,14 @@ func TestCAThatFailsOnceAtAnyStep(t *testing.T) {
 					t.Run(string(step), func(t *testing.T) {
 						w, ca := hostileWorld(t, db)
 						w.options.RequestTimeout = 500 * time.Millisecond
-						n := w.start()
+						n := w.quiet()
 						ca.Next(step, answer, answer)
-						i := n.ended(n.trigger(n.addCert("a.example.test", "b.example.test"), ""))
+						i := n.finished(n.trigger(n.addCert("a.example.test", "b.example.test"), ""))
 						w.done(n, ca, i)
 						lost := step == hostile.NewOrder && (name == "closed after" || name == "truncated")
 						if want := 1; ca.Orders() != want && !(lost && ca.Orders() == 3) {
 							t.Errorf("%d orders, want %d", ca.Orders(), want)
 						}
-						n.stop()
 					})
 				}
 			})
@@ -98,9 +97,9 @@ func TestCAThatRefuses(t *testing.T) {
 		for _, step := range needed() {
 			t.Run(string(step), func(t *testing.T) {
 				w, ca := hostileWorld(t, db)
-				n := w.start()
+				n := w.quiet()
 				ca.Always(step, hostile.Problem(http.StatusForbidden, "rejectedIdentifier", "not for you\r\nno"))
-				i := n.ended(n.trigger(n.addCert("a.example.test"), ""))
+				i := n.finished(n.trigger(n.addCert("a.example.test"), ""))
 				said := strings.Contains(i.ErrorMessage, "rejectedIdentifier") && strings.Contains(i.ErrorMessage, "not for you")
 				if step == hostile.NewNonce {
 					said = strings.Contains(i.ErrorMessage, "new nonce") // HEAD has no body
@@ -112,7 +111,6 @@ func TestCAThatRefuses(t *testing.T) {
 					t.Error("a failure had the effects of a success")
 				}
 				w.clean()
-				n.stop()
 			})
 		}
 	})
@@ -140,9 +138,9 @@ func TestWhatTheCAMayNotBring(t *testing.T) {
 			if c.want == "gave up" {
 				w.change = func(s *Service) { s.backoff = func(int64, *acme.Problem) time.Duration { return 2 * time.Hour } }
 			}
-			n := w.start()
+			n := w.quiet()
 			c.plan(ca)
-			i := n.ended(n.trigger(n.addCert("a.example.test", "b.example.test"), ""))
+			i := n.finished(n.trigger(n.addCert("a.example.test", "b.example.test"), ""))
 			if i.Status != StatusFailed || !strings.Contains(i.ErrorMessage, c.want) {
 				t.Errorf("%+v", i)
 			}
@@ -158,16 +156,16 @@ func TestAccountThatTheCALost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		w, ca := hostileWorld(t, db)
-		n := w.start()
+		n := w.quiet()
 		gone := hostile.Problem(http.StatusBadRequest, "accountDoesNotExist", "who are you")
 		ca.Next(hostile.NewOrder, gone)
 		certID := n.addCert("a.example.test")
-		w.done(n, ca, n.ended(n.trigger(certID, "")))
+		w.done(n, ca, n.finished(n.trigger(certID, "")))
 		if got := ca.Requests(hostile.NewAccount); got != 2 {
 			t.Errorf("%d registrations, want 2", got)
 		}
 		ca.Always(hostile.NewOrder, gone)
-		if i := n.ended(n.trigger(certID, "")); i.Status != StatusFailed || !strings.Contains(i.ErrorMessage, "who are you") {
+		if i := n.finished(n.trigger(certID, "")); i.Status != StatusFailed || !strings.Contains(i.ErrorMessage, "who are you") {
 			t.Errorf("%+v", i)
 		}
 		if got := ca.Requests(hostile.NewAccount); got != 3 {
@@ -192,9 +190,9 @@ func TestOrderThatTheCALost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, ca := hostileWorld(t, dbtest.SQLite(t))
-			n := w.start()
+			n := w.quiet()
 			c.plan(ca)
-			i := n.ended(n.trigger(n.addCert("a.example.test"), ""))
+			i := n.finished(n.trigger(n.addCert("a.example.test"), ""))
 			if i.Status != c.status || ca.Orders() != c.orders {
 				t.Errorf("%d orders, %+v", ca.Orders(), i)
 			}

@@ -271,6 +271,20 @@ func (n *node) ended(i Issuance) Issuance {
 	return i
 }
 
+// finished runs the attempt here, as the job engine would, until it is over.
+func (n *node) finished(i Issuance) Issuance {
+	n.w.t.Helper()
+	var err error
+	for range 10 {
+		err = n.run(n.w.t.Context(), i.ID)
+		if i = n.issue(i.CertRecordID, i.ID); !open(i.Status) {
+			return i
+		}
+	}
+	n.w.t.Fatalf("not over after ten runs: %v: %+v", err, i)
+	return i
+}
+
 // eventually asks until the condition holds.
 func eventually(t testing.TB, condition func() bool, state func() string) {
 	t.Helper()

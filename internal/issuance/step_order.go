@@ -2,7 +2,6 @@ package issuance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -159,7 +158,7 @@ func (a *attempt) poll(ctx context.Context, status string, sleep func(context.Co
 	if err == nil && a.order.Status == acme.StatusInvalid {
 		return a.invalid(ctx)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && ctx.Err() != nil { // the step's time is over, not a request's
 		return &acme.Later{After: heldTime}
 	}
 	return err
