@@ -20,8 +20,9 @@ func TestDiskThatCannotSync(t *testing.T) {
 		d.server.Issue(5, "a.test")
 		d.must("once")
 		failed := 0
-		for n := 1; n <= 40; n++ {
+		for n := 1; n <= 60; n++ {
 			serial := d.server.Issue(5, "a.test")
+			d.server.Revoke() // so that tokens are rotated, too
 			inject := fmt.Sprintf("inject=fsync:error=EIO:when=%d%s", n, lasting)
 			agent := d.command("once")
 			traced := exec.Command("strace", append([]string{"-f", "-q", "-o", "/dev/null", "-e", "trace=fsync", "-e", inject}, agent.Args...)...)

@@ -80,3 +80,34 @@ func TestAgentSurvivesKills(t *testing.T) {
 	d.must("once")
 	d.newest(serial)
 }
+
+// The agent is killed when the server has rotated its refresh token and before
+// the answer is there. It goes on without a new login, however often.
+func TestAgentSurvivesKillsWhileItRefreshes(t *testing.T) {
+	t.Parallel()
+	d := newDevice(t)
+	d.configure()
+	serial := d.server.Issue(5, "a.test")
+	for range 5 {
+		d.server.Revoke()
+		cmd := d.command("run")
+		started := make(chan struct{})
+		d.server.LoseAnswerAfter("/auth/refresh", func() {
+			<-started
+			_ = cmd.Process.Kill()
+		})
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		close(started)
+		err := cmd.Wait()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("the agent ended by itself: %v", err)
+		}
+	}
+	d.must("once")
+	d.newest(serial)
+	if n := d.server.Count("/me/devices"); n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+}

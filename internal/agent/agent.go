@@ -22,6 +22,10 @@ type Options struct {
 	Clock       clock.Clock // nil = the system's
 	Log         *slog.Logger
 	Out         io.Writer // for people; nil = nowhere
+
+	// Crash, when set, is called with the name of every point a kill could
+	// strike. Tests use it.
+	Crash func(point string)
 }
 
 // Agent works on one state folder, which it has locked. Its methods are not
@@ -33,7 +37,8 @@ type Agent struct {
 	dir      *statedir.Dir
 	lock     *statedir.Lock
 	identity *identity
-	login    *login // nil before the first login
+	login    *login   // nil before the first login
+	pending  *pending // registration under way, nil: none
 	sync     syncState
 	device   *client.Device
 	engine   *install.Engine
@@ -69,7 +74,7 @@ func Open(opt Options) (*Agent, error) {
 	if err := a.load(); err != nil {
 		return nil, errors.Join(err, a.lock.Unlock())
 	}
-	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env}
+	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env, Crash: opt.Crash}
 	return a, nil
 }
 
@@ -91,6 +96,9 @@ func (a *Agent) load() error {
 			return err
 		}
 	}
+	if err := a.loadPending(); err != nil {
+		return err
+	}
 	return a.loadSync()
 }
 
@@ -107,6 +115,21 @@ func (a *Agent) useLogin(l *login) error {
 }
 
 func (a *Agent) saveSession(s client.Session) error {
+	step := "refresh-answered"
+	if s.RequestID != "" {
+		step = "refresh-named"
+	}
+	a.crash(step)
 	a.login.Session = s
-	return a.dir.Write(sessionName, a.login)
+	if err := a.dir.Write(sessionName, a.login); err != nil {
+		return err
+	}
+	a.crash(step + "-saved")
+	return nil
+}
+
+func (a *Agent) crash(point string) {
+	if a.opt.Crash != nil {
+		a.opt.Crash(point)
+	}
 }

@@ -9,10 +9,11 @@
 //
 // The state folder (package statedir) holds
 //
-//	identity.json  device id and X25519 key, made once
-//	session.json   server, device and tokens
-//	sync.json      cursor, last install-config, last contact
-//	items.json     what is installed and what failed (package install)
-//	journal.json   an installation under way (package install)
-//	lock           held by the process that may change all this
+//	identity.json      device id and X25519 key, made once
+//	session.json       server, device and tokens; the name of a refresh under way
+//	registration.json  a registration under way: server, user and code
+//	sync.json          cursor, last install-config, last contact
+//	items.json         what is installed and what failed (package install)
+//	journal.json       an installation under way (package install)
+//	lock               held by the process that may change all this
 package agent

@@ -16,10 +16,14 @@ import (
 
 // Login registers this device at a server with the help of a person, who opens
 // a link and confirms a code (RFC 8628). caFile, if not empty, names a PEM file
-// of certificates to trust beside the system's.
+// of certificates to trust beside the system's. A registration that an earlier
+// process left under way at this server is ended first.
 func (a *Agent) Login(ctx context.Context, server, caFile string) error {
 	c, caFile, err := a.dial(server, caFile)
 	if err != nil {
+		return err
+	}
+	if done, err := a.resume(ctx, server, caFile); done || err != nil {
 		return err
 	}
 	flow, err := c.StartFlow(ctx)
@@ -32,13 +36,11 @@ func (a *Agent) Login(ctx context.Context, server, caFile string) error {
 	if err != nil {
 		return err
 	}
-	reg := a.registration()
-	reg.UserID, reg.RegistrationCode = poll.UserID, poll.RegistrationCode
-	done, err := a.registerPatiently(ctx, func() (*client.Registered, error) { return c.Register(ctx, reg) })
-	if err != nil {
+	p := &pending{Server: server, CAFile: caFile, UserID: poll.UserID, RegistrationCode: poll.RegistrationCode}
+	if err := a.notePending(p); err != nil {
 		return err
 	}
-	return a.registered(server, caFile, done)
+	return a.register(ctx)
 }
 
 // Enroll registers this device with an API key that has the right
@@ -48,6 +50,9 @@ func (a *Agent) Enroll(ctx context.Context, server, caFile, apiKey string) error
 		return errors.New("the API key on standard input does not start with ak_: pass the whole key, for example --api-key-stdin < key.txt")
 	}
 	c, caFile, err := a.dial(server, caFile)
+	if err == nil {
+		err = a.dropPending() // this registration takes its place
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +155,12 @@ func (a *Agent) registered(server, caFile string, done *client.Registered) error
 		Server: strings.TrimRight(server, "/"), CAFile: caFile, DeviceID: done.Device.ID, UserID: done.Device.UserID,
 		Name: done.Device.Name, Session: client.NewSession(done.Session, a.clock.Now()),
 	}
+	a.crash("registration-answered")
 	if err := a.dir.Write(sessionName, l); err != nil {
+		return err
+	}
+	a.crash("registration-saved")
+	if err := a.dropPending(); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.opt.Out, "Registered as device %d (%s).\nNext: certharbor-agent run (stays and keeps everything up to date) or certharbor-agent once.\n",

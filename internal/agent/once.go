@@ -46,10 +46,7 @@ func (a *Agent) begin(ctx context.Context) error {
 	if err := a.engine.Recover(ctx); err != nil {
 		return err
 	}
-	if a.login == nil {
-		return ErrNotLoggedIn
-	}
-	return nil
+	return a.ready(ctx)
 }
 
 // catchUp reads the stream to its end and gives the cursor there. What the

@@ -20,7 +20,7 @@ const (
 // outlives a server that is away. An error means that a person must act, for
 // example log in again.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := a.begin(ctx); err != nil {
+	if err := a.awaitReady(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	a.device.Patient = true
@@ -40,6 +40,22 @@ func (a *Agent) Run(ctx context.Context) error {
 			after, _ := client.Transient(err)
 			a.pause(ctx, err, backoff.Next(max(after, l.interval)))
 		}
+	}
+}
+
+// awaitReady is begin for a server that may be away. It gives nil when ctx ends.
+func (a *Agent) awaitReady(ctx context.Context) error {
+	backoff := clock.Backoff{First: firstBackoff, Max: lastBackoff}
+	err := a.begin(ctx)
+	for {
+		after, passes := client.Transient(err)
+		if !passes {
+			return err
+		}
+		if a.pause(ctx, err, backoff.Next(after)); ctx.Err() != nil {
+			return nil
+		}
+		err = a.ready(ctx)
 	}
 }
 

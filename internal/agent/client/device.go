@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,9 @@ type Session struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
 	ExpiresAtMS  int64  `json:"expires_at_ms"` // Unix ms, by this machine's clock
+	// RequestID names the rotation of RefreshToken that is under way; "": none.
+	// With it the server answers the same call again when its answer was lost.
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // NewSession makes a session of a token pair received at now.
@@ -36,8 +40,8 @@ type Device struct {
 	Client *Client
 	Clock  clock.Clock
 	Log    *slog.Logger
-	// Save stores a rotated session durably. It is called before the session's
-	// access token is used.
+	// Save stores a session durably. It is called with a RequestID before the
+	// refresh token is sent, and with the new pair before its access token is used.
 	Save func(Session) error
 	// Patient devices wait for a server that cannot be reached when the token
 	// must be refreshed; others give the error back at once.
@@ -96,23 +100,32 @@ func (d *Device) token(ctx context.Context, refused string) (string, error) {
 	return d.session.AccessToken, nil
 }
 
-// keep stores a rotated session. Until that has worked nobody gets the token:
-// after a crash the stored refresh token would be a dead one.
+// keep stores a session that has changed. Until that has worked nobody gets the
+// token, nor does the server get the refresh token: after a crash nothing that
+// is needed to go on may be missing.
 func (d *Device) keep() error {
 	if !d.unsaved {
 		return nil
 	}
 	if err := d.Save(d.session); err != nil {
-		return fmt.Errorf("store rotated session: %w", err)
+		return fmt.Errorf("store session: %w", err)
 	}
 	d.unsaved = false
 	return nil
 }
 
+// rotate trades the refresh token for a new pair, which is not stored yet. The
+// name of the rotation is stored first and stays the same until a pair is.
 func (d *Device) rotate(ctx context.Context) error {
+	if d.session.RequestID == "" {
+		d.session.RequestID, d.unsaved = rand.Text(), true
+	}
+	if err := d.keep(); err != nil {
+		return err
+	}
 	backoff := clock.Backoff{First: firstRetry, Max: longestRetry}
 	for {
-		tokens, err := d.Client.refresh(ctx, d.session.RefreshToken)
+		tokens, err := d.Client.refresh(ctx, d.session.RefreshToken, d.session.RequestID)
 		if err == nil {
 			d.session, d.unsaved = NewSession(*tokens, d.Clock.Now()), true
 			return nil

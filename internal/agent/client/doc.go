@@ -3,6 +3,8 @@
 // rotate, updates, certificates, install-config and notify.
 //
 // Client sends single requests. Device adds the device's session: it refreshes
-// the access token in time, stores a rotated refresh token before the new
-// access token is used, and repeats a refused request once with fresh tokens.
+// the access token in time and repeats a refused request once with fresh tokens.
+// A refresh survives a kill at any point: a request id is stored before the
+// refresh token is sent, the new pair before it is used, and between the two the
+// same call is answered again (docs/decisions/0010-refresh-request-id.md).
 package client

@@ -130,11 +130,12 @@ func (t Tokens) ExpiresAt(now time.Time) time.Time {
 	return exp
 }
 
-// refresh trades a refresh token for a new pair; the old one is dead then.
-func (c *Client) refresh(ctx context.Context, token string) (*Tokens, error) {
+// refresh trades a refresh token for a new pair; the old one is dead then, but
+// for the same call again while nobody has used the pair.
+func (c *Client) refresh(ctx context.Context, token, requestID string) (*Tokens, error) {
 	const op = "refresh access token"
 	a, err := c.do(ctx, request{op: op, method: http.MethodPost, path: "/auth/refresh",
-		body: map[string]string{"refresh_token": token}})
+		body: map[string]string{"refresh_token": token, "request_id": requestID}})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,15 @@ type flow struct {
 	userCode, status, code string
 }
 
+// rotation is how a refresh token was spent. The same requestID gives a fresh
+// pair as long as successor is unused (docs/decisions/0010).
+type rotation struct {
+	requestID string // "": none, not good for a replay
+	successor string
+}
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9_-]{16,64}$`)
+
 var publicID = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func (s *Server) authDevice(w http.ResponseWriter, r *http.Request) {
@@ -132,24 +141,25 @@ func (s *Server) register(w http.ResponseWriter, in registration) bool {
 	status := http.StatusOK
 	d := s.devices[in.DevicePublicID]
 	if d == nil {
-		d = &device{id: int64(len(s.devices) + 1), publicID: in.DevicePublicID, spent: map[string]bool{}}
+		d = &device{id: int64(len(s.devices) + 1), publicID: in.DevicePublicID, spent: map[string]rotation{}}
 		s.devices[in.DevicePublicID] = d
 		status = http.StatusCreated
 	}
 	d.pk = pk
 	data(w, status, map[string]any{
 		"device":  map[string]any{"id": d.id, "user_id": UserID, "device_public_id": d.publicID, "name": "d", "status": "ACTIVE"},
-		"session": s.pair(d),
+		"session": s.pair(d, ""),
 	})
 	return true
 }
 
-// pair makes new tokens; the old refresh token is spent.
-func (s *Server) pair(d *device) map[string]any {
+// pair makes new tokens; the old refresh token is spent by this request.
+func (s *Server) pair(d *device, requestID string) map[string]any {
+	next := "rt_" + random(16) + "." + random(16)
 	if d.refresh != "" {
-		d.spent[d.refresh] = true
+		d.spent[d.refresh] = rotation{requestID, next}
 	}
-	d.refresh = "rt_" + random(16) + "." + random(16)
+	d.refresh = next
 	d.gen++
 	return map[string]any{
 		"access_token": s.jwt(d), "refresh_token": d.refresh, "token_type": "Bearer",
@@ -159,20 +169,34 @@ func (s *Server) pair(d *device) map[string]any {
 
 func (s *Server) authRefresh(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		RefreshToken string `json:"refresh_token"`
+		RefreshToken string  `json:"refresh_token"`
+		RequestID    *string `json:"request_id"`
 	}
 	if !body(w, r, &in) {
 		return
 	}
+	id := ""
+	if in.RequestID != nil {
+		if id = *in.RequestID; !requestID.MatchString(id) {
+			fail(w, http.StatusBadRequest, 5000, "", nil)
+			return
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range s.devices {
-		if d.spent[in.RefreshToken] {
+		was, spent := d.spent[in.RefreshToken]
+		replayed := spent && id != "" && was.requestID == id && was.successor == d.refresh
+		if spent && !replayed {
 			fail(w, http.StatusUnauthorized, 10003, "refresh_token_rotated", nil)
 			return
 		}
-		if in.RefreshToken == d.refresh && r.Header.Get("Authorization") == "" {
-			out := s.pair(d)
+		if (replayed || in.RefreshToken == d.refresh) && r.Header.Get("Authorization") == "" {
+			out := s.pair(d, id)
+			if replayed { // the pair that was never received is dead, and no way back to here
+				d.spent[was.successor] = rotation{}
+				d.spent[in.RefreshToken] = rotation{id, d.refresh}
+			}
 			out["session"] = maps.Clone(out)
 			data(w, http.StatusOK, out)
 			return

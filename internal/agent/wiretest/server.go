@@ -49,7 +49,7 @@ type device struct {
 	publicID string
 	pk       []byte
 	refresh  string
-	spent    map[string]bool
+	spent    map[string]rotation // by refresh token
 	inactive bool
 	gen      int64
 	stream
@@ -162,10 +162,15 @@ func Hangup(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // LoseAnswer lets the server do its work and closes the connection instead of
 // answering.
-func (s *Server) LoseAnswer(match string) {
+func (s *Server) LoseAnswer(match string) { s.LoseAnswerAfter(match, func() {}) }
+
+// LoseAnswerAfter is LoseAnswer with something to do before the connection is
+// closed, such as to kill the device.
+func (s *Server) LoseAnswerAfter(match string, do func()) {
 	mux := s.http.Config.Handler
 	s.Fail(match, 1, func(_ http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(httptest.NewRecorder(), r)
+		do()
 		panic(http.ErrAbortHandler)
 	})
 }
