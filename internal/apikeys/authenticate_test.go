@@ -54,7 +54,7 @@ func TestRefusedKeysAreAlike(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		e := newEnv(t, db)
 		expired, revoked, disabled := e.make(readFive), e.make(readFive), e.make(readFive)
-		for _, key := range []Created{expired, revoked, disabled} {
+		for _, key := range []CreatedKey{expired, revoked, disabled} {
 			e.call(key.Token, five, "").want(t, 200, 0)
 		}
 		e.clock.Add(3600_000 - 1)
@@ -179,7 +179,7 @@ func TestLastUse(t *testing.T) {
 		e := newEnv(t, db)
 		used, unused := e.make(readFive), e.make(readFive)
 		stored := func(id int64) int64 { return e.count("SELECT last_used_at FROM api_keys WHERE id = $1", id) }
-		shown := func(key Created) (k Key) {
+		shown := func(key CreatedKey) (k APIKey) {
 			e.call(alice, "GET "+key.item(), "").want(t, 200, 0).data(t, &k)
 			return k
 		}

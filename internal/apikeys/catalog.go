@@ -1,8 +1,8 @@
 package apikeys
 
-// Scope is one line of the catalog: a kind of objects and what can be permitted
-// on them.
-type Scope struct {
+// PermissionScope is one line of the catalog: a kind of objects and what can be
+// permitted on them.
+type PermissionScope struct {
 	Name        string   `json:"obtype" doc:"For the member obtype of a permission entry."`
 	Actions     []string `json:"actions"`
 	ByObject    bool     `json:"by_object" doc:"obid may be the id of one object; otherwise it is * alone."`
@@ -10,8 +10,8 @@ type Scope struct {
 }
 
 // Catalog lists the scopes of decisions.md section 3, in their order.
-func Catalog() []Scope {
-	return []Scope{
+func Catalog() []PermissionScope {
+	return []PermissionScope{
 		{"certificates", []string{"read", "write", "issue"}, true, "Certificates: read them; make and change them (write); " +
 			"with read and issue, order and export them. certificate-assign needs read on one certificate by its id."},
 		{"devices", []string{"read", "write"}, true, "Devices and their install configurations."},

@@ -24,11 +24,11 @@ func (s *Service) Mount(m *web.Mux) {
 
 type pageInput struct{ web.Page }
 
-func handleCatalog(_ context.Context, in *pageInput) (*web.Reply[[]Scope], error) {
+func handleCatalog(_ context.Context, in *pageInput) (*web.Reply[[]PermissionScope], error) {
 	return web.ListAll(Catalog(), in.Page), nil
 }
 
-func (s *Service) handleList(ctx context.Context, in *pageInput) (*web.Reply[[]Key], error) {
+func (s *Service) handleList(ctx context.Context, in *pageInput) (*web.Reply[[]APIKey], error) {
 	keys, total, err := s.List(ctx, access.From(ctx).UserID, in.Page)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func (s *Service) handleList(ctx context.Context, in *pageInput) (*web.Reply[[]K
 	return web.List(keys, total, in.Page), nil
 }
 
-type createInput struct{ Body Draft }
+type createInput struct{ Body NewKey }
 
-func (s *Service) handleCreate(ctx context.Context, in *createInput) (*web.Reply[Created], error) {
+func (s *Service) handleCreate(ctx context.Context, in *createInput) (*web.Reply[CreatedKey], error) {
 	userID := access.From(ctx).UserID
 	created, err := s.Create(ctx, userID, in.Body)
 	if err != nil {
@@ -51,16 +51,16 @@ type itemInput struct {
 	ID int64 `path:"apikey_id"`
 }
 
-func (s *Service) handleGet(ctx context.Context, in *itemInput) (Key, error) {
+func (s *Service) handleGet(ctx context.Context, in *itemInput) (APIKey, error) {
 	return s.Get(ctx, access.From(ctx).UserID, in.ID)
 }
 
 type updateInput struct {
 	ID   int64 `path:"apikey_id"`
-	Body Change
+	Body KeyChange
 }
 
-func (s *Service) handleUpdate(ctx context.Context, in *updateInput) (Key, error) {
+func (s *Service) handleUpdate(ctx context.Context, in *updateInput) (APIKey, error) {
 	return s.Update(ctx, access.From(ctx).UserID, in.ID, in.Body)
 }
 

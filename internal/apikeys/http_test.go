@@ -19,7 +19,7 @@ func TestLifeOfAKey(t *testing.T) {
 		e := newEnv(t, db)
 		a := e.call(alice, "POST "+collection, `{"name":" ci ","expires_in_seconds":3600,"permissions":[
 			{"obtype":"certificates","obid":"5","actions":["issue","read"]},{"obtype":"devices","obid":"*","actions":["read"]}]}`).want(t, 201, 0)
-		var created Created
+		var created CreatedKey
 		a.data(t, &created)
 		if !regexp.MustCompile(`^ak_[A-Za-z0-9_-]{43}$`).MatchString(created.Token) {
 			t.Errorf("token %q", created.Token)
@@ -27,19 +27,19 @@ func TestLifeOfAKey(t *testing.T) {
 		if got, want := a.header.Get("Location"), fmt.Sprintf("/apiv1/users/1/apikeys/%d", created.ID); got != want {
 			t.Errorf("Location %q, want %q", got, want)
 		}
-		wanted := Key{
+		wanted := APIKey{
 			ID: created.ID, UserID: alice, Name: "ci", Prefix: created.Token[:8], ExpiresInSeconds: 3600,
 			Permissions: []Permission{{"certificates", "5", []string{"read", "issue"}}, {"devices", "*", []string{"read"}}},
 			CreatedAt:   1_800_000_000_000, UpdatedAt: 1_800_000_000_000, ExpiresAt: 1_800_003_600_000,
 		}
-		equal(t, "created", created.Key, wanted)
+		equal(t, "created", created.APIKey, wanted)
 		second := e.make(readFive)
-		var key Key
+		var key APIKey
 		e.call(alice, "GET "+created.item(), "").want(t, 200, 0).data(t, &key)
 		equal(t, "read", key, wanted)
 
 		list := e.call(alice, "GET "+collection, "").want(t, 200, 0)
-		var keys []Key
+		var keys []APIKey
 		list.data(t, &keys)
 		if len(keys) != 2 || list.Meta.Total != 2 || keys[0].ID != second.ID {
 			t.Errorf("list %s", list.raw)
@@ -75,7 +75,7 @@ func TestLifeOfAKey(t *testing.T) {
 	})
 }
 
-func equal(t *testing.T, what string, got, want Key) {
+func equal(t *testing.T, what string, got, want APIKey) {
 	t.Helper()
 	a, _ := json.Marshal(got)
 	b, _ := json.Marshal(want)
@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		e.call(bob, "GET /apiv1/users/1/apikeys", "").want(t, 403, fault.CodeForbidden)
 		e.call(alice, "GET "+collection+"/ak_", "").want(t, 404, fault.CodeNotFound)
 		e.call(nil, "POST "+collection, draft("")).want(t, 401, fault.CodeUnauthorized)
-		var list []Key
+		var list []APIKey
 		e.call(bob, "GET "+collection, "").want(t, 200, 0).data(t, &list)
 		if len(list) != 0 {
 			t.Errorf("bob sees %v", list)
@@ -204,7 +204,7 @@ func TestStepUp(t *testing.T) {
 	}
 	e.call(alice, "PATCH "+key.item(), `{"name":"m","permissions":[{"obtype":"certificates","obid":"6","actions":["read"]}]}`).want(t, 403, fault.CodeStepUpRequired)
 	e.call(alice, "PATCH "+key.item(), `{"name":"m"}`).want(t, 200, 0)
-	var got Key
+	var got APIKey
 	e.call(alice, "GET "+key.item(), "").data(t, &got)
 	if got.Name != "m" || len(got.Permissions) != 1 || got.Permissions[0].Obid != "5" {
 		t.Errorf("%+v", got)
@@ -217,7 +217,7 @@ func TestCatalog(t *testing.T) {
 	e := newEnv(t, dbtest.SQLite(t))
 	for _, credential := range []any{nil, alice, "ak_garbage"} {
 		a := e.call(credential, "GET /apiv1/permissions/catalog", "").want(t, 200, 0)
-		var scopes []Scope
+		var scopes []PermissionScope
 		a.data(t, &scopes)
 		text := ""
 		for _, s := range scopes {

@@ -17,8 +17,8 @@ const (
 	maxKeys     = 1000                  // of one user
 )
 
-// Key is the record of a key. It does not hold the token.
-type Key struct {
+// APIKey is the record of a key. It does not hold the token.
+type APIKey struct {
 	ID               int64        `json:"id"`
 	UserID           int64        `json:"user_id"`
 	Name             string       `json:"name"`
@@ -31,21 +31,21 @@ type Key struct {
 	LastUsedAt       int64        `json:"last_used_at" doc:"Unix milliseconds, to about a minute; 0: never."`
 }
 
-// Created is the answer to a creation, the only one that holds the token.
-type Created struct {
-	Key
+// CreatedKey is the answer to a creation, the only one that holds the token.
+type CreatedKey struct {
+	APIKey
 	Token string `json:"token" doc:"The bearer secret. It is shown this once."`
 }
 
-// Draft is what a new key is made of.
-type Draft struct {
+// NewKey is what a new key is made of.
+type NewKey struct {
 	Name             string       `json:"name" minLength:"1" maxLength:"200" doc:"A label for people."`
 	ExpiresInSeconds int64        `json:"expires_in_seconds" minimum:"1" maximum:"315360000" doc:"The lifetime of the key."`
 	Permissions      []Permission `json:"permissions" nullable:"false" minItems:"1" maxItems:"100"`
 }
 
 // check returns the draft in the form that is stored.
-func (d Draft) check() (Draft, error) {
+func (d NewKey) check() (NewKey, error) {
 	var err error
 	if d.Name, err = checkName(d.Name); err != nil {
 		return d, err
@@ -58,15 +58,15 @@ func (d Draft) check() (Draft, error) {
 }
 
 // expiry is when a key that is made now ends, Unix ms.
-func (d Draft) expiry(now time.Time) int64 { return now.UnixMilli() + d.ExpiresInSeconds*1000 }
+func (d NewKey) expiry(now time.Time) int64 { return now.UnixMilli() + d.ExpiresInSeconds*1000 }
 
-// Change is what a PATCH sets; nil leaves a member as it is.
-type Change struct {
+// KeyChange is what a PATCH sets; nil leaves a member as it is.
+type KeyChange struct {
 	Name        *string      `json:"name,omitempty" minLength:"1" maxLength:"200"`
 	Permissions []Permission `json:"permissions,omitempty" nullable:"false" minItems:"1" maxItems:"100" doc:"All permissions of the key from now on."`
 }
 
-func (c Change) check() (Change, error) {
+func (c KeyChange) check() (KeyChange, error) {
 	if c.Name == nil && c.Permissions == nil {
 		return c, fault.Invalid("body", "must hold permissions, name or both")
 	}

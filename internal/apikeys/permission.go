@@ -88,14 +88,14 @@ func normalise(permissions []Permission) ([]Permission, error) {
 }
 
 // check returns the scope of the entry, or the fault that names what is wrong.
-func (p Permission) check(catalog []Scope, place string) (Scope, error) {
-	at := slices.IndexFunc(catalog, func(s Scope) bool { return s.Name == p.Obtype })
+func (p Permission) check(catalog []PermissionScope, place string) (PermissionScope, error) {
+	at := slices.IndexFunc(catalog, func(s PermissionScope) bool { return s.Name == p.Obtype })
 	if at < 0 {
 		names := make([]string, len(catalog))
 		for i := range catalog {
 			names[i] = catalog[i].Name
 		}
-		return Scope{}, fault.Invalid(place+".obtype", "must be one of %s", strings.Join(names, ", "))
+		return PermissionScope{}, fault.Invalid(place+".obtype", "must be one of %s", strings.Join(names, ", "))
 	}
 	scope := catalog[at]
 	switch {

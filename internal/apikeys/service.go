@@ -59,17 +59,17 @@ func NewService(d Deps) *Service {
 
 // Create makes a key of the user and returns it with its token, which cannot be
 // had again. The caller needs a fresh sign-in.
-func (s *Service) Create(ctx context.Context, userID int64, d Draft) (Created, error) {
+func (s *Service) Create(ctx context.Context, userID int64, d NewKey) (CreatedKey, error) {
 	d, err := d.check()
 	if err != nil {
-		return Created{}, err
+		return CreatedKey{}, err
 	}
 	permissions, err := encode(d.Permissions)
 	if err != nil {
-		return Created{}, err
+		return CreatedKey{}, err
 	}
 	token := seal.NewToken(tokenPrefix, tokenBytes)
-	var key Key
+	var key APIKey
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 		if err := s.stepUp(ctx, tx); err != nil {
 			return err
@@ -99,19 +99,19 @@ func (s *Service) Create(ctx context.Context, userID int64, d Draft) (Created, e
 		})
 	})
 	if err != nil {
-		return Created{}, err
+		return CreatedKey{}, err
 	}
-	return Created{Key: key, Token: token}, nil
+	return CreatedKey{APIKey: key, Token: token}, nil
 }
 
 // Update sets the given members, for the very next request with the key. To
 // permit more than before is to make a new key, and needs a fresh sign-in too.
-func (s *Service) Update(ctx context.Context, userID, id int64, c Change) (Key, error) {
+func (s *Service) Update(ctx context.Context, userID, id int64, c KeyChange) (APIKey, error) {
 	c, err := c.check()
 	if err != nil {
-		return Key{}, err
+		return APIKey{}, err
 	}
-	var key Key
+	var key APIKey
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 		r, err := New(tx).lockKey(ctx, lockKeyParams{ID: id, UserID: userID, Now: s.Now().UnixMilli()})
 		if sqldb.Is(err, sqldb.ErrNotFound) {
@@ -165,7 +165,7 @@ func (s *Service) Delete(ctx context.Context, userID, id int64) error {
 }
 
 // Get returns the user's key, or the fault NotFound("apikey").
-func (s *Service) Get(ctx context.Context, userID, id int64) (Key, error) {
+func (s *Service) Get(ctx context.Context, userID, id int64) (APIKey, error) {
 	key, err := get(ctx, s.DB.Reader(), userID, id)
 	s.addUse(&key)
 	return key, err
@@ -173,7 +173,7 @@ func (s *Service) Get(ctx context.Context, userID, id int64) (Key, error) {
 
 // List returns a page of the user's keys, newest first, and their number.
 // Expired ones are listed until they are deleted.
-func (s *Service) List(ctx context.Context, userID int64, page web.Page) (keys []Key, total int64, err error) {
+func (s *Service) List(ctx context.Context, userID int64, page web.Page) (keys []APIKey, total int64, err error) {
 	q := New(s.DB.Reader())
 	if total, err = q.countKeys(ctx, userID); err != nil {
 		return nil, 0, fmt.Errorf("count API keys: %w", err)
@@ -200,13 +200,13 @@ func (s *Service) stepUp(ctx context.Context, q sqldb.Querier) error {
 	return s.StepUp.RequireStepUp(ctx, q)
 }
 
-func get(ctx context.Context, q sqldb.Querier, userID, id int64) (Key, error) {
+func get(ctx context.Context, q sqldb.Querier, userID, id int64) (APIKey, error) {
 	r, err := New(q).getKey(ctx, getKeyParams{ID: id, UserID: userID})
 	if sqldb.Is(err, sqldb.ErrNotFound) {
-		return Key{}, errNotFound()
+		return APIKey{}, errNotFound()
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("read API key: %w", err)
+		return APIKey{}, fmt.Errorf("read API key: %w", err)
 	}
 	return fromRow(r)
 }

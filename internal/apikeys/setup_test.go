@@ -135,13 +135,13 @@ func (a answer) data(t testing.TB, v any) {
 const collection = "/apiv1/me/apikeys"
 
 // make creates a key of alice that lives an hour.
-func (e *env) make(permissions string) Created {
+func (e *env) make(permissions string) CreatedKey {
 	e.t.Helper()
-	var created Created
+	var created CreatedKey
 	e.call(alice, "POST "+collection, `{"name":"ci","expires_in_seconds":3600,"permissions":`+permissions+`}`).want(e.t, 201, 0).data(e.t, &created)
 	return created
 }
 
-func (k *Created) item() string { return fmt.Sprintf("%s/%d", collection, k.ID) }
+func (k *CreatedKey) item() string { return fmt.Sprintf("%s/%d", collection, k.ID) }
 
 const readFive = `[{"obtype":"certificates","obid":"5","actions":["read"]}]`

@@ -24,9 +24,9 @@ func decode(id int64, text string) ([]Permission, error) {
 	return permissions, nil
 }
 
-func fromRow(r row) (Key, error) {
+func fromRow(r row) (APIKey, error) {
 	permissions, err := decode(r.ID, r.Permissions)
-	return Key{
+	return APIKey{
 		ID: r.ID, UserID: r.UserID, Name: r.Name, Prefix: r.Prefix, Permissions: permissions, ExpiresInSeconds: r.ExpiresInSeconds,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt,
 	}, err

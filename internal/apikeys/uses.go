@@ -38,11 +38,15 @@ func (s *Service) Start(ctx context.Context) {
 	}()
 }
 
-// Stop ends what Start began and writes what is left.
+// Stop ends what Start began and writes what is left, unless ctx is done: then
+// the uses of the last minute are lost.
 func (s *Service) Stop(ctx context.Context) error {
 	if s.cancel != nil {
 		s.cancel()
 		<-s.stopped
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	return s.WriteUses(ctx)
 }
@@ -93,7 +97,7 @@ func (s *Service) WriteUses(ctx context.Context) error {
 }
 
 // addUse puts a use into the record that the database does not know yet.
-func (s *Service) addUse(k *Key) {
+func (s *Service) addUse(k *APIKey) {
 	if entry, ok := s.known.Load(k.ID); ok {
 		k.LastUsedAt = max(k.LastUsedAt, entry.(*known).usedAt.Load())
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/apikeys"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/devices"
@@ -54,6 +56,7 @@ type App struct {
 type areas struct {
 	limiter  *ratelimit.Limiter
 	identity *identity.Service
+	apikeys  *apikeys.Service
 	devices  *devices.Service
 	feed     *feed.Service
 	accounts *acmeaccounts.Service
@@ -120,6 +123,7 @@ func (a *App) makeAreas(o Options) error {
 		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now,
 		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
 	})
+	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
 	s.devices = devices.NewService(devices.Deps{
 		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity,
 		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
@@ -127,7 +131,8 @@ func (a *App) makeAreas(o Options) error {
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
 	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, Now: a.now})
 	s.certs = certs.NewService(certs.Deps{
-		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, StepUp: s.identity, Log: a.log, Now: a.now,
+		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, APIKeys: s.apikeys, StepUp: s.identity,
+		Log: a.log, Now: a.now,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
@@ -156,10 +161,11 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	s := &a.areas
 	m := web.New(web.Options{
 		Log: a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now,
-		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: noKeys, Worker: noWorkers},
+		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: s.apikeys.Authenticate, Worker: noWorkers},
 	})
 	mountHealth(m, a.db, version)
 	s.identity.Mount(m)
+	s.apikeys.Mount(m)
 	s.devices.Mount(m)
 	s.feed.Mount(m)
 	s.accounts.Mount(m)
@@ -181,6 +187,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err := a.jobs.Start(ctx); err != nil {
 		return fmt.Errorf("start background work: %w", err)
 	}
+	a.areas.apikeys.Start(ctx)
 	return nil
 }
 
@@ -188,7 +195,9 @@ func (a *App) Start(ctx context.Context) error {
 func (a *App) Release() { a.areas.feed.Close() }
 
 // Stop lets background work finish until ctx is done.
-func (a *App) Stop(ctx context.Context) error { return a.jobs.Stop(ctx) }
+func (a *App) Stop(ctx context.Context) error {
+	return errors.Join(a.jobs.Stop(ctx), a.areas.apikeys.Stop(ctx))
+}
 
 // Close gives everything back. Call it after Stop.
 func (a *App) Close() {

@@ -9,11 +9,7 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 )
 
-// noKeys and noWorkers refuse credentials that nobody can have yet.
-func noKeys(context.Context, string) (*access.Caller, error) {
-	return nil, fault.Unauthorized("The API key is unknown, expired or revoked.")
-}
-
+// noWorkers refuses credentials that nobody can have yet.
 func noWorkers(*http.Request, string) (*access.Caller, error) {
 	return nil, fault.Unauthorized("The worker token is unknown or revoked.")
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -29,7 +30,7 @@ func TestRoutes(t *testing.T) {
 		}
 		lines = append(lines, fmt.Sprintf("%-6s %s | %s%s", r.Method, r.Path, r.Rule, kind))
 	}
-	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[7:], b[7:]) })
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Or(strings.Compare(a[7:], b[7:]), strings.Compare(a, b)) })
 	golden(t, filepath.Join("testdata", "routes.golden"), []byte(strings.Join(lines, "\n")+"\n"))
 }
 

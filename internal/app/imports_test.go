@@ -20,6 +20,7 @@ var edges = map[string][]string{
 	"acme":         {"outbound"},
 	"acmeaccounts": {"acme"},
 	"agent":        {},
+	"apikeys":      {},
 	"audit":        {"access", "sqldb", "web"},
 	"certs":        {"acmeaccounts", "devices", "feed"},
 	"devices":      {},
