@@ -53,7 +53,7 @@ func (a *Agent) awaitReady(ctx context.Context) error {
 			return err
 		}
 		if a.pause(ctx, err, backoff.Next(after)); ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // as in Run
 		}
 		err = a.ready(ctx)
 	}

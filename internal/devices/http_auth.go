@@ -82,7 +82,7 @@ type refreshInput struct {
 // RefreshTokenRequest is empty for a session.
 type RefreshTokenRequest struct {
 	RefreshToken string `json:"refresh_token,omitempty" doc:"Of a device; a session sends an empty body."`
-	RequestID    string `json:"request_id,omitempty" minLength:"16" maxLength:"64" pattern:"^[A-Za-z0-9_-]+$" doc:"Of a device, optional: chosen at random for this rotation. When the answer was lost, the same refresh_token with the same request_id gives a fresh pair, for 24 hours and until the next pair is used."`
+	RequestID    string `json:"request_id,omitempty" pattern:"^[A-Za-z0-9_-]{16,64}$" doc:"Of a device, random: names this rotation, so that the same call again mends a lost answer."`
 }
 
 // RefreshTokenAnswer holds a device's tokens twice, because some readers look only in
