@@ -127,9 +127,11 @@ func TestCommitsThatAreNotConfirmed(t *testing.T) {
 				i := n.trigger(certID, "")
 				commits.Store(0)
 				lost.Store(nth)
-				i = n.finished(i)
+				if err := n.run(t.Context(), i.ID); err != nil {
+					t.Errorf("commit %d: %v", nth, err)
+				}
 				lost.Store(0)
-				w.done(n, ca, i)
+				w.done(n, ca, n.issue(certID, i.ID))
 				if ca.Orders() != 1 {
 					t.Errorf("commit %d: %d orders, want 1", nth, ca.Orders())
 				}
@@ -141,6 +143,32 @@ func TestCommitsThatAreNotConfirmed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A database that refuses a save for a while does not cost an order.
+func TestSavesThatFail(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	w, ca := hostileWorld(t, db)
+	n := w.quiet()
+	execute := func(statement string) {
+		if _, err := db.Writer().ExecContext(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+	}
+	waits := 0
+	n.sleep = func(context.Context, time.Duration) error {
+		if waits++; waits == 3 {
+			execute("DROP TRIGGER full_disk")
+		}
+		return nil
+	}
+	i := n.trigger(n.addCert("a.example.test"), "")
+	execute("CREATE TRIGGER full_disk BEFORE INSERT ON issuance_orders BEGIN SELECT RAISE(ABORT, 'no'); END")
+	w.done(n, ca, n.finished(i))
+	if ca.Orders() != 1 || waits < 3 {
+		t.Errorf("%d orders after %d waits, want 1 after 3", ca.Orders(), waits)
 	}
 }
 
@@ -177,6 +205,70 @@ func TestLostCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a worker has the lease, no other node calls the CA.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	w, ca := hostileWorld(t, dbtest.Open(t, dbtest.PostgresConfig(t)))
+	first, second := w.quiet(), w.quiet()
+	i := first.trigger(first.addCert("a.example.test"), "")
+	first.reached = func(_ context.Context, step string) {
+		if step != stepOrder {
+			return
+		}
+		if err := second.run(t.Context(), i.ID); err == nil || !strings.Contains(err.Error(), "Snooze") {
+			t.Errorf("the second worker did not wait: %v", err)
+		}
+		if again := first.run(t.Context(), i.ID); again != nil {
+			t.Errorf("a second job of the same process: %v", again)
+		}
+	}
+	w.done(first, ca, first.finished(i))
+	if got := second.issue(i.CertRecordID, i.ID); ca.Orders() != 1 || len(got.Log) != 8 {
+		t.Errorf("%d orders, %+v", ca.Orders(), got)
+	}
+}
+
+// A worker that was away for longer than its lease finds its attempt in other
+// hands and stops.
+func TestOvertakenWorkerStops(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		for _, step := range []string{stepAccount, stepAuthorize, stepValidate, stepFinalize, stepDownload} {
+			t.Run(step, func(t *testing.T) {
+				w, ca := hostileWorld(t, db)
+				slow, quick := w.quiet(), w.quiet()
+				i := slow.trigger(slow.addCert("a.example.test"), "")
+				quick.reached = func(_ context.Context, at string) {
+					if !strings.HasPrefix(at, "save ") {
+						runtime.Goexit() // it has claimed the attempt, and dies
+					}
+				}
+				slow.reached = func(_ context.Context, at string) {
+					if at != "save "+step {
+						return
+					}
+					w.at(w.time().Add(leaseTime + time.Second))
+					var group sync.WaitGroup
+					group.Go(func() { _ = quick.run(t.Context(), i.ID) })
+					group.Wait()
+				}
+				if err := slow.run(t.Context(), i.ID); err != nil {
+					t.Error(err)
+				}
+				if w.count("SELECT COUNT(*) FROM issuances WHERE id = $1 AND holder = $2", i.ID, quick.node) != 1 {
+					t.Error("the slow worker saved over the quick one")
+				}
+				w.at(w.time().Add(leaseTime + time.Second))
+				last := w.quiet()
+				w.done(last, ca, last.finished(i))
+				if ca.Orders() != 1 {
+					t.Errorf("%d orders, want 1", ca.Orders())
+				}
+			})
+		}
+	})
 }
 
 // What the job engine lost is found by the sweep.

@@ -93,6 +93,9 @@ func (a *attempt) later(ctx context.Context, wait time.Duration) (time.Duration,
 func (a *attempt) again(ctx context.Context, p *acme.Problem) (time.Duration, error) {
 	wait := a.s.backoff(a.row.Tries+1, p)
 	failing := a.s.Now().Sub(time.UnixMilli(a.row.StepSince))
+	if p.RetryAfter > patience {
+		return 0, a.fail(ctx, fmt.Sprintf("the CA asks to wait for %s: %s", p.RetryAfter, p.Error()), wait)
+	}
 	if failing+wait > patience {
 		return 0, a.fail(ctx, fmt.Sprintf("gave up after %s: %s", failing.Round(time.Second), p.Error()), wait)
 	}

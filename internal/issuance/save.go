@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -16,8 +17,9 @@ var errLost = errors.New("the attempt is in other hands")
 const (
 	// saveTime bounds a save. It goes on when the run ends, since what it saves
 	// has happened at the authority already.
-	saveTime = 10 * time.Second
-	maxSaves = 5
+	saveTime      = 10 * time.Second
+	firstSaveWait = 50 * time.Millisecond
+	maxSaveWait   = 3 * time.Second
 )
 
 // line is what a save adds to the log.
@@ -49,8 +51,8 @@ func (s *Service) saveRow(ctx context.Context, tx *sqldb.Tx, before, next issuan
 
 // save changes the attempt's row in one transaction, together with what more
 // does. more may be nil and may run several times. A commit that was not
-// confirmed is looked up, and repeated when it did not happen, so that what the
-// authority answered is not lost with it.
+// confirmed is looked up, and one that did not happen is repeated, so that what
+// the authority answered is not lost with it.
 func (a *attempt) save(ctx context.Context, message string, change func(*issuanceRow), more func(context.Context, *sqldb.Tx, issuanceRow) error) error {
 	a.s.reached(ctx, "save "+a.row.Step)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
@@ -64,36 +66,50 @@ func (a *attempt) save(ctx context.Context, message string, change func(*issuanc
 	if message != "" {
 		lines = []line{{a.row.Step, message}}
 	}
-	var err error
-	for range maxSaves {
-		err = a.s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+	for wait := firstSaveWait; ; wait *= 2 {
+		err := a.s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 			if err := a.s.saveRow(ctx, tx, a.row, next, lines...); err != nil || more == nil {
 				return err
 			}
 			return more(ctx, tx, next)
 		})
-		if err == nil {
-			break
+		saved := err == nil
+		if sqldb.Is(err, sqldb.ErrUncertain) {
+			saved, err = a.wasSaved(ctx, next, err)
 		}
-		if !sqldb.Is(err, sqldb.ErrUncertain) {
+		if saved {
+			next.Version, next.Holder = a.row.Version+1, a.s.node
+			a.row = next
+			return nil
+		}
+		if !mayPass(err) || wait > maxSaveWait || a.s.sleep(ctx, wait) != nil {
 			return err
 		}
-		found, lookErr := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
-		if lookErr != nil {
-			return errors.Join(err, lookErr)
-		}
-		if found.Version != a.row.Version { // saved, by us or by somebody else
-			if found.Version != a.row.Version+1 || found.Holder != a.s.node || found.Status != next.Status || found.Step != next.Step {
-				return errLost
-			}
-			err = nil
-			break
+	}
+}
+
+// wasSaved looks whether the commit with this error happened.
+func (a *attempt) wasSaved(ctx context.Context, next issuanceRow, uncertain error) (bool, error) {
+	found, err := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
+	switch {
+	case sqldb.Is(err, sqldb.ErrNotFound):
+		return false, errLost
+	case err != nil:
+		return false, errors.Join(uncertain, err)
+	case found.Version == a.row.Version:
+		return false, uncertain
+	case found.Version == a.row.Version+1 && found.Holder == a.s.node && found.Status == next.Status && found.Step == next.Step:
+		return true, nil
+	}
+	return false, errLost
+}
+
+// mayPass tells whether the same save may succeed in a moment.
+func mayPass(err error) bool {
+	for _, class := range []error{errLost, sqldb.ErrBroken, sqldb.ErrConflict, sqldb.ErrForeignKey, sqldb.ErrNotFound} {
+		if sqldb.Is(err, class) {
+			return false
 		}
 	}
-	if err != nil {
-		return err
-	}
-	next.Version, next.Holder = a.row.Version+1, a.s.node
-	a.row = next
-	return nil
+	return fault.As(err) == nil
 }

@@ -3,6 +3,7 @@ package issuance
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"certharbor.dev/certharbor/internal/acme"
@@ -49,29 +50,40 @@ func (s *Service) door(ctx context.Context, acctID int64) (leave func(), err err
 	}
 }
 
-// placeOrder places the order and records its URL at once. The call goes on
-// when the run is stopped: an answer that nobody hears is an order too many.
+// placeOrder places the order and records its URL at once.
 func (a *attempt) placeOrder(ctx context.Context) error {
-	wish := acme.OrderRequest{Names: decodeNames(a.row.Names), Profile: a.account.Profile, Replaces: a.row.Replaces}
-	if a.row.ValiditySeconds > 0 {
-		wish.NotAfter = a.s.Now().Add(time.Duration(a.row.ValiditySeconds) * time.Second).UTC().Truncate(time.Second)
+	if a.order.URL == "" { // otherwise it is placed, and could not be recorded yet
+		if err := a.newOrder(ctx); err != nil {
+			return a.orderRefused(ctx, err)
+		}
 	}
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
-	defer cancel()
-	order, err := a.client.NewOrder(call, a.atCA, wish)
-	if err != nil {
-		return a.orderRefused(ctx, err)
-	}
-	a.order = order
-	return a.save(ctx, "order "+order.URL+" placed for "+fmt.Sprint(wish.Names), func(r *issuanceRow) {
-		r.Step, r.OrderUrl, r.Orders = stepAuthorize, order.URL, r.Orders+1
+	names := decodeNames(a.row.Names)
+	return a.save(ctx, fmt.Sprintf("order %s placed for %s", a.order.URL, strings.Join(names, ", ")), func(r *issuanceRow) {
+		r.Step, r.OrderUrl, r.Orders = stepAuthorize, a.order.URL, r.Orders+1
 	}, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
-		err := New(tx).addOrder(ctx, addOrderParams{UserID: next.UserID, NameSet: nameSet(wish.Names), At: a.s.Now().UnixMilli()})
+		err := New(tx).addOrder(ctx, addOrderParams{UserID: next.UserID, NameSet: nameSet(names), At: a.s.Now().UnixMilli()})
 		if err != nil {
 			return fmt.Errorf("count order of issuance %d: %w", next.ID, err)
 		}
 		return nil
 	})
+}
+
+// newOrder makes the call, which goes on when the run is stopped: an answer
+// that nobody hears is an order too many.
+func (a *attempt) newOrder(ctx context.Context) error {
+	wish := acme.OrderRequest{Names: decodeNames(a.row.Names), Profile: a.account.Profile, Replaces: a.row.Replaces}
+	if a.row.ValiditySeconds > 0 {
+		wish.NotAfter = a.s.Now().Add(time.Duration(a.row.ValiditySeconds) * time.Second).UTC().Truncate(time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTime)
+	defer cancel()
+	order, err := a.client.NewOrder(ctx, a.atCA, wish)
+	if err != nil {
+		return err
+	}
+	a.order = order
+	return nil
 }
 
 // orderRefused leaves out, one after the other, wishes that a CA may not know:
