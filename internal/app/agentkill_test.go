@@ -54,15 +54,18 @@ func (h *host) expire() {
 	h.t.Helper()
 	path := filepath.Join(h.state, "session.json")
 	text, err := os.ReadFile(path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	var session map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &session)
+	if err := json.Unmarshal(text, &session); err != nil {
+		h.t.Fatal(err)
 	}
 	session["expires_at_ms"] = 1
-	if text, err = json.Marshal(session); err == nil {
-		err = os.WriteFile(path, text, 0o600)
+	if text, err = json.Marshal(session); err != nil {
+		h.t.Fatal(err)
 	}
-	if err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		h.t.Fatal(err)
 	}
 }
