@@ -1,0 +1,201 @@
+
+'use strict';
+const $ = (id) => document.getElementById(id);
+
+class Refused extends Error {
+  constructor(status, error) {
+    super(error.what || `The server answered ${status}.`);
+    this.key = error.key || '';
+    this.code = error.code || 0;
+    this.params = error.params || {};
+  }
+}
+
+// call sends a request and returns the data of the answer.
+async function call(method, path, body) {
+  const init = { method, headers: {} };
+  if (body !== undefined) {
+    init.headers['Content-Type'] = 'application/json';
+    init.body = JSON.stringify(body);
+  }
+  const answer = await fetch(path, init);
+  if (answer.status === 204) return null;
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, content.error || {});
+  return content.data;
+}
+
+// Browsers that are older than parse…FromJSON and toJSON get them by hand.
+const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
+const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+const listed = (list) => (list || []).map((c) => ({ ...c, id: bytes(c.id) }));
+
+function creation(o) {
+  if (window.PublicKeyCredential && PublicKeyCredential.parseCreationOptionsFromJSON) return PublicKeyCredential.parseCreationOptionsFromJSON(o);
+  return { ...o, challenge: bytes(o.challenge), user: { ...o.user, id: bytes(o.user.id) }, excludeCredentials: listed(o.excludeCredentials) };
+}
+
+function request(o) {
+  if (window.PublicKeyCredential && PublicKeyCredential.parseRequestOptionsFromJSON) return PublicKeyCredential.parseRequestOptionsFromJSON(o);
+  return { ...o, challenge: bytes(o.challenge), allowCredentials: listed(o.allowCredentials) };
+}
+
+function asJSON(credential) {
+  if (credential.toJSON) return credential.toJSON();
+  const { response } = credential;
+  const out = { id: credential.id, rawId: text(credential.rawId), type: credential.type, clientExtensionResults: {}, response: { clientDataJSON: text(response.clientDataJSON) } };
+  if (response.attestationObject) {
+    out.response.attestationObject = text(response.attestationObject);
+    out.response.transports = response.getTransports ? response.getTransports() : [];
+  } else {
+    out.response.authenticatorData = text(response.authenticatorData);
+    out.response.signature = text(response.signature);
+    if (response.userHandle) out.response.userHandle = text(response.userHandle);
+  }
+  return out;
+}
+
+async function prove(what) {
+  const options = await call('POST', `/auth/webauthn/${what}/options`);
+  const credential = await navigator.credentials.get({ publicKey: request(options) });
+  return call('POST', `/auth/webauthn/${what}/verify`, asJSON(credential));
+}
+
+function say(message, bad) {
+  $('message').textContent = message;
+  $('message').className = bad ? 'bad' : '';
+}
+
+// fresh runs an action, and again after a step-up when the server wants one.
+async function fresh(action) {
+  try {
+    return await action();
+  } catch (error) {
+    if (error.key !== 'STEP_UP_REQUIRED') throw error;
+    if (error.params.acr === 'aal2') await prove('step-up');
+    else await passwordAgain();
+    return action();
+  }
+}
+
+let user = null;
+
+async function passwordAgain() {
+  const dialog = $('password-dialog');
+  const form = $('password-again');
+  form.reset();
+  dialog.returnValue = '';
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener('close', done, { once: true }));
+  const password = form.elements.password.value;
+  form.reset();
+  if (dialog.returnValue !== 'go') throw new Error('Nothing was changed.');
+  await call('POST', '/auth/general', { action: 'login', email: user.email, password });
+}
+
+// on wires a form or button to an action; one runs at a time.
+let busy = false;
+function on(id, action) {
+  const element = $(id);
+  element.addEventListener(element.tagName === 'FORM' ? 'submit' : 'click', async (event) => {
+    event.preventDefault();
+    await run(() => action(element.tagName === 'FORM' ? Object.fromEntries(new FormData(element)) : {}, element));
+  });
+}
+
+async function run(action) {
+  if (busy) return;
+  busy = true;
+  say('…');
+  try {
+    say((await action()) || '');
+    await show();
+  } catch (error) {
+    say(error.name === 'NotAllowedError' ? 'The passkey was not used: cancelled, or none for this site.' : error.message, true);
+    if (error.code === 5018) await show().catch(() => {});
+  } finally {
+    busy = false;
+  }
+}
+
+function row(label, note, remove) {
+  const item = document.createElement('li');
+  const span = document.createElement('span');
+  span.textContent = label;
+  const small = document.createElement('small');
+  small.textContent = note;
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = 'Remove';
+  button.addEventListener('click', () => run(remove));
+  item.append(span, small, button);
+  return item;
+}
+
+const day = (ms) => (ms ? new Date(ms).toLocaleDateString() : 'never');
+
+async function show() {
+  const status = await call('GET', '/auth/status');
+  user = status.authenticated ? status.user : null;
+  $('who').textContent = user ? `${user.email || user.name} (${(status.amr || []).join(', ')}; ${status.acr})` : 'Not signed in.';
+  $('outside').hidden = user !== null;
+  $('inside').hidden = $('sign-out').hidden = user === null;
+  if (!user) {
+    $('token-line').hidden = true;
+    $('token').textContent = '';
+    return;
+  }
+  const [passkeys, keys] = await Promise.all([call('GET', '/auth/webauthn/credentials'), call('GET', '/apiv1/me/apikeys').catch(() => [])]);
+  $('passkeys').replaceChildren(...passkeys.map((p) => row(
+    p.name + (p.clone_warning ? ' – there may be a copy of it!' : ''),
+    `${p.algorithm}${p.synced ? ', synced' : ''}, added ${day(p.created_at)}, used ${day(p.last_used_at)}`,
+    async () => { await fresh(() => call('DELETE', `/auth/webauthn/credentials/${p.id}`)); return 'The passkey was removed.'; },
+  )));
+  $('keys').replaceChildren(...keys.map((k) => row(
+    k.name, `until ${day(k.expires_at)}, used ${day(k.last_used_at)}`,
+    async () => { await call('DELETE', `/apiv1/me/apikeys/${k.id}`); return 'The key was revoked.'; },
+  )));
+}
+
+on('sign-in', async (form, element) => {
+  await call('POST', '/auth/general', { action: 'login', ...form });
+  element.reset();
+  return 'Welcome.';
+});
+on('passkey-sign-in', async () => { await prove('login'); return 'Welcome.'; });
+on('sign-out', async () => { await call('POST', '/auth/logout'); return 'Signed out.'; });
+on('register', async (form, element) => {
+  await call('POST', '/auth/general', { action: 'register', ...form });
+  $('activate').elements.email.value = form.email;
+  element.reset();
+  return 'A mail with a code is on its way.';
+});
+on('activate', async (form, element) => {
+  await call('POST', '/auth/general', { action: 'activate-user', ...form });
+  $('sign-in').elements.email.value = form.email;
+  element.reset();
+  return 'Activated; now sign in.';
+});
+on('add-passkey', async (form, element) => {
+  const options = await fresh(() => call('POST', '/auth/webauthn/register/options'));
+  const credential = await navigator.credentials.create({ publicKey: creation(options) });
+  await call('POST', '/auth/webauthn/register/verify', { ...asJSON(credential), name: form.name });
+  element.reset();
+  return 'The passkey was added.';
+});
+on('add-key', async (form, element) => {
+  const [obtype, actions] = form.grant.split(':');
+  const made = await fresh(() => call('POST', '/apiv1/me/apikeys', {
+    name: form.name, expires_in_seconds: Number(form.days) * 86400, permissions: [{ obtype, obid: form.object, actions: actions.split(',') }],
+  }));
+  element.reset();
+  $('token').textContent = made.token;
+  $('token-line').hidden = false;
+  return 'The key was made. Copy it now.';
+});
+
+if (!window.PublicKeyCredential) {
+  $('passkey-sign-in').disabled = true;
+  $('add-passkey').querySelector('button').disabled = true;
+}
+show().catch((error) => say(error.message, true)).finally(() => { document.body.dataset.ready = 'yes'; });
