@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"certharbor.dev/certharbor/internal/acme"
+	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -57,7 +58,11 @@ func (s *Service) Register(ctx context.Context, a *Account) error {
 	}
 	now := s.Now().UnixMilli()
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
-		return New(tx).setAccountURL(ctx, setAccountURLParams{ID: a.ID, AccountUrl: registered.URL, UpdatedAt: now, DirectoryUrl: a.DirectoryURL})
+		err := New(tx).setAccountURL(ctx, setAccountURLParams{ID: a.ID, AccountUrl: registered.URL, UpdatedAt: now, DirectoryUrl: a.DirectoryURL})
+		if err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, audit.Entry{UserID: a.UserID, Action: "acme_account.register", Object: object(a.ID)})
 	})
 	if err != nil {
 		return fmt.Errorf("save account URL: %w", err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -68,7 +69,11 @@ func (s *Service) rekey(ctx context.Context, userID, id int64, f *Fields) (Certi
 	if err != nil {
 		return Certificate{}, err
 	}
-	if err := issuer.Start(ctx, userID, id, "manual"); err != nil {
+	trigger := "manual"
+	if c := access.From(ctx); c != nil && c.Kind == access.KindKey {
+		trigger = "api_key"
+	}
+	if err := issuer.Start(ctx, userID, id, trigger); err != nil {
 		return Certificate{}, err
 	}
 	return s.Record(ctx, s.DB.Reader(), userID, id)
