@@ -155,6 +155,7 @@ func newBareACME(b *testing.B, poll time.Duration) *bareACME {
 }
 
 func (bare *bareACME) issue(b *testing.B, name string) {
+	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := bare.client.ObtainCertificateForSANs(ctx, bare.account, newECDSA(b), []string{name}); err != nil {
@@ -163,6 +164,7 @@ func (bare *bareACME) issue(b *testing.B, name string) {
 }
 
 func newECDSA(b *testing.B) *ecdsa.PrivateKey {
+	b.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		b.Error(err)
@@ -171,6 +173,7 @@ func newECDSA(b *testing.B) *ecdsa.PrivateKey {
 }
 
 func serveOn(b *testing.B, ca *acmetest.Server, h http.Handler) {
+	b.Helper()
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(ca.HTTPListener) }()
 	b.Cleanup(func() { _ = server.Close() })
@@ -228,6 +231,7 @@ func newIssuer(b *testing.B) *issuer {
 }
 
 func addUser(b *testing.B, db *sqldb.DB) {
+	b.Helper()
 	_, err := db.Writer().ExecContext(b.Context(), `INSERT INTO users (id, email, name, country_of_residence, password, status, roles, created_at, updated_at)
 		VALUES (1, 'bench@example.com', '', '', '', 'ACTIVE', '[]', 0, 0)`)
 	if err != nil {

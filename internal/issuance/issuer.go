@@ -47,6 +47,5 @@ func (s *Service) Revoke(ctx context.Context, cert certs.Certificate, leafDER []
 // an account at an authority and a challenge that this server can answer. The
 // authority itself looks at the names in every order; ACME has no other way.
 func (s *Service) VerifyDomain(ctx context.Context, tx *sqldb.Tx, cert certs.Certificate) error {
-	_, err := s.issuable(ctx, tx, cert)
-	return err
+	return s.issuable(ctx, tx, cert)
 }

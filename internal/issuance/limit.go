@@ -38,5 +38,6 @@ func (s *Service) limit(ctx context.Context, q sqldb.Querier, userID int64, set 
 	if len(placed) > 0 {
 		after = time.UnixMilli(placed[len(placed)-1]).Add(limitTime).Sub(now)
 	}
-	return fault.RateLimited(after, `%d orders for exactly these names were placed in the last 24 hours, which is the most that public authorities should see; wait, or send {"force": true}.`, maxOrders)
+	return fault.RateLimited(after, `%d orders for exactly these names were placed in the last 24 hours, the most that `+
+		`public authorities should see; wait, or send {"force": true}.`, maxOrders)
 }

@@ -49,7 +49,7 @@ func (a *attempt) overcome(ctx context.Context, err error) (time.Duration, error
 		return 0, errLost
 	}
 	if ctx.Err() != nil {
-		return 0, nil // the process stops or the job's time is over; nobody failed
+		return 0, nil //nolint:nilerr // the process stops or the job's time is over; nobody failed
 	}
 	if later, ok := errors.AsType[*acme.Later](err); ok {
 		return a.later(ctx, later.After)

@@ -163,7 +163,7 @@ func newMux() *web.Mux {
 		Session: func(r *http.Request) (*access.Caller, error) {
 			cookie, err := r.Cookie("s")
 			if err != nil {
-				return nil, nil
+				return nil, nil //nolint:nilerr // no cookie, no caller
 			}
 			id, err := strconv.ParseInt(cookie.Value, 10, 64)
 			return &access.Caller{Kind: access.KindSession, UserID: id, SessionID: 1}, err

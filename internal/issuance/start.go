@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"certharbor.dev/certharbor/internal/acmeaccounts"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/fault"
@@ -62,7 +61,7 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	if row, err := q.openIssuance(ctx, certID); err == nil || !sqldb.Is(err, sqldb.ErrNotFound) {
 		return row, false, err
 	}
-	if _, err := s.issuable(ctx, tx, cert); err != nil {
+	if err := s.issuable(ctx, tx, cert); err != nil {
 		return issuanceRow{}, false, err
 	}
 	names := cert.Names().All()
@@ -103,28 +102,27 @@ func (s *Service) enqueue(ctx context.Context, tx *sqldb.Tx, id int64) error {
 	return s.jobs.Insert(ctx, tx, runArgs{IssuanceID: id}, jobs.Options{Queue: queue, Unique: true})
 }
 
-// issuable returns the account that issues for the certificate, or a fault
-// when this server cannot obtain it.
-func (s *Service) issuable(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (acmeaccounts.Account, error) {
+// issuable returns a fault when this server cannot obtain the certificate.
+func (s *Service) issuable(ctx context.Context, q sqldb.Querier, cert certs.Certificate) error {
 	if cert.AcctID == 0 {
-		return acmeaccounts.Account{}, fault.Invalid("acct_id", "the certificate has no ACME account; set one first")
+		return fault.Invalid("acct_id", "the certificate has no ACME account; set one first")
 	}
 	account, err := s.Accounts.Get(ctx, q, cert.UserID, cert.AcctID)
 	if err != nil {
-		return account, err
+		return err
 	}
 	if account.OwnCA() {
-		return account, fault.Invalid("acct_id", "issuing from a certificate authority of your own is not supported yet; use an account at an ACME authority")
+		return fault.Invalid("acct_id", "issuing from a certificate authority of your own is not supported yet; use an account at an ACME authority")
 	}
 	if cert.Challenge != "" && cert.Challenge != challengeHTTP01 {
-		return account, fault.Invalid("challenge", "%s is not supported yet; use http-01", cert.Challenge)
+		return fault.Invalid("challenge", "%s is not supported yet; use http-01", cert.Challenge)
 	}
 	for _, name := range cert.Names().All() {
 		if strings.HasPrefix(name, "*.") {
-			return account, fault.Invalid("sans", "the wildcard %s cannot be proved by http-01, the only challenge that is supported yet", name)
+			return fault.Invalid("sans", "the wildcard %s cannot be proved by http-01, the only challenge that is supported yet", name)
 		}
 	}
-	return account, nil
+	return nil
 }
 
 func object(certID int64) string { return fmt.Sprintf("certificate %d", certID) }
