@@ -17,7 +17,7 @@ import (
 
 func userCommand(environ []string) *cobra.Command {
 	cmd := group("user", "Make and look after users", "  certharbor user list\n  certharbor user create --email me@example.org --password-stdin < password.txt",
-		userCreate(environ), userList(environ), userDisable(environ), userSetPassword(environ))
+		userCreate(environ), userList(environ), userDisable(environ), userEnable(environ), userSetPassword(environ))
 	for _, sub := range cmd.Commands() {
 		app.Flags(sub.Flags())
 	}
@@ -132,6 +132,23 @@ func userDisable(environ []string) *cobra.Command {
 					return err
 				}
 				return users.DisableUser(cmd.Context(), u.ID)
+			})
+		},
+	}
+}
+
+func userEnable(environ []string) *cobra.Command {
+	return &cobra.Command{
+		Use: "enable USER", Short: "Let a disabled user sign in again",
+		Long: "Let a disabled user, named by id or e-mail address, sign in again.", Example: "  certharbor user enable me@example.org",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				u, err := users.FindUser(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return users.EnableUser(cmd.Context(), u.ID)
 			})
 		},
 	}

@@ -19,6 +19,7 @@ import (
 	"certharbor.dev/certharbor/internal/installs"
 	"certharbor.dev/certharbor/internal/issuance"
 	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
@@ -55,6 +56,7 @@ type App struct {
 // areas are the services, in the order of the graph.
 type areas struct {
 	limiter  *ratelimit.Limiter
+	mail     *mail.Service
 	identity *identity.Service
 	apikeys  *apikeys.Service
 	devices  *devices.Service
@@ -97,6 +99,8 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 	if a.jobs, err = jobs.New(ctx, a.db, registry, quiet); err != nil {
 		return err
 	}
+	a.areas.mail.UseJobs(a.jobs)
+	a.areas.identity.UseJobs(a.jobs)
 	a.areas.webhooks.UseJobs(a.jobs)
 	a.areas.issuance.UseJobs(a.jobs)
 	if a.mux, err = a.mount(o.Version); err != nil {
@@ -119,8 +123,13 @@ func (a *App) makeAreas(o Options) error {
 	trail := audit.New(a.now)
 	s := &a.areas
 	s.limiter = ratelimit.NewLimiter(a.db, a.now)
+	transport, err := a.mailTransport()
+	if err != nil {
+		return err
+	}
+	s.mail = mail.NewService(mail.Deps{DB: a.db, Audit: trail, Keys: a.keys, Transport: transport, Log: a.log, Now: a.now})
 	s.identity = identity.NewService(identity.Deps{
-		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now,
+		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(),
 		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
 	})
 	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
@@ -150,6 +159,7 @@ func (a *App) makeAreas(o Options) error {
 func (a *App) register(r *jobs.Registry) {
 	s := &a.areas
 	s.limiter.Register(r)
+	s.mail.Register(r)
 	s.identity.Register(r)
 	s.devices.Register(r)
 	s.webhooks.Register(r)

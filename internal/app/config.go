@@ -16,6 +16,8 @@ import (
 	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"certharbor.dev/certharbor/internal/mail"
 )
 
 // Config are the settings of the server (decisions.md section 6). Each is a
@@ -34,6 +36,7 @@ type Config struct {
 	WebhookAllowCIDRs []string `koanf:"webhook-allow-cidrs"`
 	ACMEAllowCIDRs    []string `koanf:"acme-allow-cidrs"`
 	MasterKeyFile     string   `koanf:"master-key-file"`
+	SMTPURL           string   `koanf:"smtp-url"`
 	LogLevel          string   `koanf:"log-level"`
 	LogFormat         string   `koanf:"log-format"`
 }
@@ -53,6 +56,7 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("webhook-allow-cidrs", nil, "special `ranges` that webhooks may reach, for example 10.0.0.0/8")
 	f.StringSlice("acme-allow-cidrs", nil, "special `ranges` that ACME directories may be in")
 	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
+	f.String("smtp-url", "", "mail server, smtp://user:password@host:587?from=`address`; empty: mail is written to outbox in the data folder")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
 }
@@ -156,6 +160,9 @@ func (c Config) Check() error {
 	if _, err := prefixes(c.ACMEAllowCIDRs); err != nil {
 		bad("acme-allow-cidrs", "%w", err)
 	}
+	if _, err := mail.ParseSMTP(c.SMTPURL); c.SMTPURL != "" && err != nil {
+		bad("smtp-url", "%w", err)
+	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
 	}
@@ -209,12 +216,19 @@ func (c Config) Shown() []string {
 	} else if db != "" {
 		db = "(hidden)"
 	}
+	smtp := ""
+	if c.SMTPURL != "" {
+		smtp = "(hidden)"
+		if server, err := mail.ParseSMTP(c.SMTPURL); err == nil {
+			smtp = server.String() + " (rest hidden)"
+		}
+	}
 	return []string{
 		"listen: " + c.Listen, "data: " + c.Data, "db: " + db, "base-url: " + c.PublicURL(),
 		"tls-listen: " + c.TLSListen, "tls-cert: " + c.TLSCert, "tls-key: " + c.TLSKey,
 		"http01-listen: " + c.HTTP01Listen, "session-cookie: " + c.SessionCookie,
 		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
 		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
-		"master-key-file: " + c.masterKeyPath(), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
+		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp, "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

@@ -44,6 +44,10 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 		return err
 	}
 	defer a.Close()
+	link, err := a.setupLink(ctx)
+	if err != nil {
+		return err
+	}
 	servers, err := a.listen()
 	if err != nil {
 		return err
@@ -57,6 +61,9 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 	}
 	log.Info("serving", "listen", servers[0].listener.Addr().String(), "base_url", c.PublicURL(), "database", string(a.db.Dialect()), "version", version)
 	fmt.Fprintf(stdout, "CertHarbor %s serves %s\n", version, c.PublicURL())
+	if link != "" {
+		fmt.Fprintf(stdout, "Nobody can sign in yet. Make the first administrator, once, within 24 hours: %s\n", link)
+	}
 
 	var cause error
 	select {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -71,7 +72,7 @@ func (s *Service) RequireStepUp(ctx context.Context, q sqldb.Querier) error {
 		return err
 	}
 	if passkey {
-		return stepUpRequired("This needs your passkey, used within the last 15 minutes: POST /auth/webauthn/step-up/options.", acrPasskey)
+		return errNeedsPasskey()
 	}
 	if fresh && slices.Contains(c.AMR, amrPassword) {
 		return nil
@@ -89,19 +90,47 @@ func (s *Service) RequireStepUp(ctx context.Context, q sqldb.Querier) error {
 	return stepUpRequired("This needs a sign-in within the last 15 minutes; sign in again.", acrPassword)
 }
 
+func errNeedsPasskey() error {
+	return stepUpRequired("This needs your passkey, used within the last 15 minutes: POST /auth/webauthn/step-up/options.", acrPasskey)
+}
+
 func stepUpRequired(what, acr string) error {
 	return &fault.Error{Code: fault.CodeStepUpRequired, Key: "STEP_UP_REQUIRED", What: what, Params: map[string]any{"acr": acr}}
+}
+
+// Unbind takes an account elsewhere from the caller's ways to sign in. Errors:
+// 5003 when none is bound at the provider, 5034 without a fresh proof, 5030 for
+// the last way in.
+func (s *Service) Unbind(ctx context.Context, provider string) error {
+	caller := access.From(ctx)
+	if err := s.RequireStepUp(ctx, s.db.Reader()); err != nil {
+		return err
+	}
+	return s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		if err := s.factors.Unbind(ctx, tx, caller.UserID, provider); err != nil {
+			return err
+		}
+		if err := s.KeepWayIn(ctx, tx, caller.UserID); err != nil {
+			return err
+		}
+		return s.audit.Record(ctx, tx, audit.Entry{
+			UserID: caller.UserID, Action: "user.unbind", Object: userObject(caller.UserID), Detail: map[string]any{"provider": provider},
+		})
+	})
 }
 
 // KeepWayIn is asked after a passkey or a binding was removed with tx: without
 // any other way to sign in it is 5030 CONFLICT, and tx must be rolled back. The
 // user is locked until then, so that two removals cannot both succeed.
 func (s *Service) KeepWayIn(ctx context.Context, tx *sqldb.Tx, userID int64) error {
-	password, _, err := lockUser(ctx, tx, userID)
-	if err != nil {
+	if err := lockUser(ctx, tx, userID); err != nil {
 		return fmt.Errorf("lock a user: %w", err)
 	}
-	if password != "" {
+	user, err := New(tx).userByID(ctx, userID)
+	if err != nil {
+		return fmt.Errorf("read a user: %w", err)
+	}
+	if user.Password != "" {
 		return nil
 	}
 	if passkey, err := s.factors.HasPasskey(ctx, tx, userID); passkey || err != nil {

@@ -11,41 +11,19 @@ import (
 // Mount adds the area's routes.
 func (s *Service) Mount(m *web.Mux) {
 	web.RouteReply(m, "POST /auth/general", access.Optional(), s.postGeneral)
+	web.Route(m, "GET /auth/general", access.Public(), s.getGeneral)
 	web.Route(m, "GET /auth/status", access.Optional(), s.getStatus)
 	web.RouteReply(m, "POST /auth/logout", access.Optional(), s.postLogout)
 	web.Route(m, "GET /auth/profile", access.Session(), s.getProfile)
-}
-
-// generalInput leaves to the action which of the members it needs.
-type generalInput struct {
-	Body struct {
-		Action   string `json:"action" enum:"login" doc:"What to do."`
-		Email    string `json:"email,omitempty" doc:"The e-mail address of the account."`
-		Password string `json:"password,omitempty" doc:"The password."`
-	}
-}
-
-type loginAnswer struct {
-	User loginUser `json:"user"`
-	To   string    `json:"to" doc:"Where the browser should go."`
-}
-
-type loginUser struct {
-	ID    int64    `json:"id"`
-	Email string   `json:"email"`
-	Roles []string `json:"roles"`
-}
-
-func (s *Service) postGeneral(ctx context.Context, in *generalInput) (*web.Reply[loginAnswer], error) {
-	signedIn, err := s.Login(ctx, in.Body.Email, in.Body.Password)
-	if err != nil {
-		return nil, err
-	}
-	user := signedIn.User
-	return &web.Reply[loginAnswer]{
-		Cookies: []*http.Cookie{signedIn.Cookie},
-		Data:    loginAnswer{User: loginUser{ID: user.ID, Email: user.Email, Roles: user.Roles}, To: landing},
-	}, nil
+	web.RouteReply(m, "POST /auth/step-up", access.Session(), s.postStepUp)
+	web.Route(m, "GET /auth/third-party-bindings", access.Session(), s.listBindings)
+	web.RouteReply(m, "DELETE /auth/third-party-bindings/{provider}", access.Session(), s.deleteBinding)
+	web.RouteReply(m, "POST /auth/setup", access.Public(), s.postSetup)
+	web.Raw(m, "GET /setup", access.Public(), 0, s.setupPage)
+	web.RouteReply(m, "GET /apiv1/users/{user_id}/sessions", access.Session(), s.listSessions)
+	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/sessions", access.Session(), s.deleteSessions)
+	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/sessions/{session_id}", access.Session(), s.deleteSession)
+	web.RouteReply(m, "POST /apiv1/users/{user_id}/password", access.Session(), s.postPassword)
 }
 
 type statusAnswer struct {
@@ -88,25 +66,38 @@ func (s *Service) postLogout(ctx context.Context, _ *struct{}) (*web.Reply[web.N
 	if err != nil {
 		return nil, err
 	}
+	return noContent(cookie), nil
+}
+
+// noContent is 204 with cookies.
+func noContent(cookies ...*http.Cookie) *web.Reply[web.None] {
 	reply := web.NoContent()
-	reply.Cookies = []*http.Cookie{cookie}
-	return reply, nil
+	reply.Cookies = cookies
+	return reply
 }
 
 type profileAnswer struct {
-	User    User    `json:"user"`
-	Session Session `json:"session"`
+	User        User      `json:"user"`
+	Session     Session   `json:"session"`
+	HasPassword bool      `json:"has_password"`
+	HasPasskey  bool      `json:"has_passkey"`
+	Bindings    []Binding `json:"third_party_bindings" doc:"Accounts elsewhere with which the user signs in."`
 }
 
 func (s *Service) getProfile(ctx context.Context, _ *struct{}) (profileAnswer, error) {
-	caller := access.From(ctx)
-	user, err := s.User(ctx, caller.UserID)
+	caller, q := access.From(ctx), s.db.Reader()
+	row, err := New(q).userByID(ctx, caller.UserID)
+	user, err := found(row, err)
 	if err != nil {
 		return profileAnswer{}, err
 	}
-	session, err := s.session(ctx, caller)
-	if err != nil {
+	answer := profileAnswer{User: user, HasPassword: row.Password != ""}
+	if answer.Session, err = s.session(ctx, caller); err != nil {
 		return profileAnswer{}, err
 	}
-	return profileAnswer{User: user, Session: session}, nil
+	if answer.HasPasskey, err = s.factors.HasPasskey(ctx, q, caller.UserID); err != nil {
+		return profileAnswer{}, err
+	}
+	answer.Bindings, err = s.bindings(ctx, q, caller.UserID)
+	return answer, err
 }

@@ -2,8 +2,6 @@ package identity
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 
@@ -74,7 +72,7 @@ func (s *Service) admit(ctx context.Context, guess guess, row userRow) (*SignedI
 		if err := guess.check(ctx, tx); err != nil {
 			return err
 		}
-		in.Cookie, in.User, err = s.SignIn(ctx, tx, row.ID, passwordMethod)
+		in.Cookie, in.User, err = s.SignIn(ctx, tx, row.ID, passwordMethod())
 		return err
 	})
 	if err != nil {
@@ -116,11 +114,7 @@ func (s *Service) guess(ctx context.Context, email string) guess {
 	}
 }
 
-// accountBucket hides the address, which may be no account at all.
-func accountBucket(email string) string {
-	sum := sha256.Sum256([]byte(email))
-	return "login.account " + hex.EncodeToString(sum[:16])
-}
+func accountBucket(email string) string { return hiddenBucket("login.account", email) }
 
 // check refuses when either limit is reached.
 func (g guess) check(ctx context.Context, q sqldb.Querier) error {

@@ -50,13 +50,19 @@ func (p *passwords) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// hash gives the PHC string under which the password is stored.
-func (p *passwords) hash(ctx context.Context, password string) (string, error) {
+// hash gives the PHC string under which the password is stored. before, unless
+// nil, runs when the turn has come; its error ends the attempt.
+func (p *passwords) hash(ctx context.Context, password string, before func() error) (string, error) {
 	leave, err := p.enter(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
+	if before != nil {
+		if err := before(); err != nil {
+			return "", err
+		}
+	}
 	h := newPHC()
 	h.key = p.derive([]byte(password), h.salt, h.time, h.memory, h.threads, argonKey)
 	return h.String(), nil

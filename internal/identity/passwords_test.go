@@ -18,11 +18,11 @@ func free() error { return nil }
 func TestRealHash(t *testing.T) {
 	t.Parallel()
 	p := newPasswords(1, slog.New(slog.DiscardHandler))
-	stored, err := p.hash(t.Context(), adaPass)
+	stored, err := p.hash(t.Context(), adaPass, nil)
 	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash: %s, %v", stored, err)
 	}
-	again, err := p.hash(t.Context(), adaPass)
+	again, err := p.hash(t.Context(), adaPass, nil)
 	if err != nil || again == stored {
 		t.Errorf("two hashes of one password are equal: %v", err)
 	}
@@ -79,14 +79,14 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	h := hold(1)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass) })
+	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass, nil) })
 	<-h.started
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := h.matches(ctx, adaPass, "", free); !errors.Is(err, context.Canceled) {
 		t.Errorf("matches: %v", err)
 	}
-	if _, err := h.hash(ctx, adaPass); !errors.Is(err, context.Canceled) {
+	if _, err := h.hash(ctx, adaPass, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("hash: %v", err)
 	}
 	close(h.release)
@@ -100,10 +100,10 @@ func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	h := hold(1)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass) })
+	wg.Go(func() { _, _ = h.hash(t.Context(), adaPass, nil) })
 	<-h.started
 	h.waiting.Store(waitingPerSlot)
-	_, err := h.hash(t.Context(), adaPass)
+	_, err := h.hash(t.Context(), adaPass, nil)
 	if !fault.Is(err, fault.CodeUnavailable) || fault.As(err).RetryAfter == 0 {
 		t.Errorf("one too many: %v", err)
 	}

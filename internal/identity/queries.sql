@@ -58,7 +58,7 @@ AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = '
 RETURNING id, user_id;
 
 -- name: raiseSession :one
-UPDATE sessions SET token_hash = sqlc.arg(new_hash), amr = sqlc.arg(amr), acr = sqlc.arg(acr), auth_time = sqlc.arg(now),
+UPDATE sessions SET token_hash = sqlc.arg(new_hash), amr = sqlc.arg(amr), acr = sqlc.arg(acr), auth_time = sqlc.arg(auth_time),
     seen_at = sqlc.arg(now), expires_at = sqlc.arg(expires_at)
 WHERE id = sqlc.arg(id) AND user_id = sqlc.arg(user_id) AND sessions.expires_at > sqlc.arg(now)
 RETURNING id;
@@ -71,3 +71,77 @@ DELETE FROM sessions WHERE user_id = $1;
 
 -- name: deleteExpiredSessions :execrows
 DELETE FROM sessions WHERE expires_at <= $1;
+
+-- name: insertAccountRequest :one
+INSERT INTO account_requests (kind, email, name, country_of_residence, password, ip, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+RETURNING id;
+
+-- name: takeAccountRequest :one
+DELETE FROM account_requests WHERE id = $1
+RETURNING kind, email, name, country_of_residence, password, ip;
+
+-- name: insertUnconfirmedUser :execrows
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
+VALUES (sqlc.arg(email), '', sqlc.arg(country_of_residence), sqlc.arg(password), 'INACTIVE', '[]', sqlc.arg(now), sqlc.arg(now))
+ON CONFLICT DO NOTHING;
+
+-- name: renewUnconfirmedUser :execrows
+UPDATE users SET country_of_residence = $1, password = $2, updated_at = $3 WHERE id = $4 AND status = 'INACTIVE';
+
+-- name: activateUser :execrows
+UPDATE users SET status = 'ACTIVE', name = $1, country_of_residence = $2, password = $3, updated_at = $4 WHERE id = $5;
+
+-- name: deleteUnconfirmedUsers :execrows
+DELETE FROM users WHERE status = 'INACTIVE' AND updated_at <= $1;
+
+-- name: insertCode :exec
+INSERT INTO account_codes (email, purpose, code_hash, tries, name, country_of_residence, password, created_at, expires_at)
+VALUES (sqlc.arg(email), sqlc.arg(purpose), sqlc.arg(code_hash), 0, sqlc.arg(name), sqlc.arg(country_of_residence), sqlc.arg(password),
+    sqlc.arg(now), sqlc.arg(expires_at));
+
+-- name: tryCodes :many
+UPDATE account_codes SET tries = tries + 1
+WHERE email = sqlc.arg(email) AND purpose = sqlc.arg(purpose) AND tries < CAST(sqlc.arg(most) AS BIGINT) AND expires_at > sqlc.arg(now)
+RETURNING id, code_hash, name, country_of_residence, password;
+
+-- name: deleteCode :execrows
+DELETE FROM account_codes WHERE id = $1;
+
+-- name: deleteCodesOf :execrows
+DELETE FROM account_codes WHERE email = $1 AND purpose = $2;
+
+-- name: deleteExpiredCodes :execrows
+DELETE FROM account_codes WHERE expires_at <= $1;
+
+-- name: readCodeKey :one
+SELECT key_sealed FROM code_keys WHERE id = $1;
+
+-- name: insertCodeKey :exec
+INSERT INTO code_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING;
+
+-- name: confirmedUser :one
+SELECT id FROM users WHERE status <> 'INACTIVE' ORDER BY id LIMIT 1;
+
+-- name: insertSetupToken :exec
+INSERT INTO setup_tokens (token_hash, created_at) VALUES ($1, $2);
+
+-- name: setupToken :one
+SELECT created_at FROM setup_tokens WHERE token_hash = $1;
+
+-- name: useSetupToken :execrows
+DELETE FROM setup_tokens WHERE token_hash = $1;
+
+-- name: deleteSetupTokens :execrows
+DELETE FROM setup_tokens;
+
+-- name: countSessions :one
+SELECT COUNT(*) FROM sessions WHERE user_id = sqlc.arg(user_id) AND expires_at > sqlc.arg(now);
+
+-- name: listSessions :many
+SELECT id, user_id, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at
+FROM sessions WHERE user_id = sqlc.arg(user_id) AND expires_at > sqlc.arg(now)
+ORDER BY id DESC LIMIT CAST(sqlc.arg(page_size) AS BIGINT) OFFSET CAST(sqlc.arg(page_start) AS BIGINT);
+
+-- name: deleteOtherSessions :execrows
+DELETE FROM sessions WHERE user_id = $1 AND id <> $2;

@@ -9,12 +9,123 @@ import (
 	"context"
 )
 
+const activateUser = `-- name: activateUser :execrows
+UPDATE users SET status = 'ACTIVE', name = $1, country_of_residence = $2, password = $3, updated_at = $4 WHERE id = $5
+`
+
+type activateUserParams struct {
+	Name               string
+	CountryOfResidence string
+	Password           string
+	UpdatedAt          int64
+	ID                 int64
+}
+
+func (q *Queries) activateUser(ctx context.Context, arg activateUserParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, activateUser,
+		arg.Name,
+		arg.CountryOfResidence,
+		arg.Password,
+		arg.UpdatedAt,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const confirmedUser = `-- name: confirmedUser :one
+SELECT id FROM users WHERE status <> 'INACTIVE' ORDER BY id LIMIT 1
+`
+
+func (q *Queries) confirmedUser(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, confirmedUser)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const countSessions = `-- name: countSessions :one
+SELECT COUNT(*) FROM sessions WHERE user_id = $1 AND expires_at > $2
+`
+
+type countSessionsParams struct {
+	UserID int64
+	Now    int64
+}
+
+func (q *Queries) countSessions(ctx context.Context, arg countSessionsParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countSessions, arg.UserID, arg.Now)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deleteCode = `-- name: deleteCode :execrows
+DELETE FROM account_codes WHERE id = $1
+`
+
+func (q *Queries) deleteCode(ctx context.Context, id int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteCode, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const deleteCodesOf = `-- name: deleteCodesOf :execrows
+DELETE FROM account_codes WHERE email = $1 AND purpose = $2
+`
+
+type deleteCodesOfParams struct {
+	Email   string
+	Purpose string
+}
+
+func (q *Queries) deleteCodesOf(ctx context.Context, arg deleteCodesOfParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteCodesOf, arg.Email, arg.Purpose)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const deleteExpiredCodes = `-- name: deleteExpiredCodes :execrows
+DELETE FROM account_codes WHERE expires_at <= $1
+`
+
+func (q *Queries) deleteExpiredCodes(ctx context.Context, expiresAt int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteExpiredCodes, expiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteExpiredSessions = `-- name: deleteExpiredSessions :execrows
 DELETE FROM sessions WHERE expires_at <= $1
 `
 
 func (q *Queries) deleteExpiredSessions(ctx context.Context, expiresAt int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, deleteExpiredSessions, expiresAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const deleteOtherSessions = `-- name: deleteOtherSessions :execrows
+DELETE FROM sessions WHERE user_id = $1 AND id <> $2
+`
+
+type deleteOtherSessionsParams struct {
+	UserID int64
+	ID     int64
+}
+
+func (q *Queries) deleteOtherSessions(ctx context.Context, arg deleteOtherSessionsParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteOtherSessions, arg.UserID, arg.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -50,6 +161,18 @@ func (q *Queries) deleteSessionsOfUser(ctx context.Context, userID int64) (int64
 	return result.RowsAffected()
 }
 
+const deleteSetupTokens = `-- name: deleteSetupTokens :execrows
+DELETE FROM setup_tokens
+`
+
+func (q *Queries) deleteSetupTokens(ctx context.Context) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteSetupTokens)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteUnconfirmedUser = `-- name: deleteUnconfirmedUser :execrows
 DELETE FROM users WHERE email = $1 AND email <> '' AND status = 'INACTIVE'
 `
@@ -60,6 +183,95 @@ func (q *Queries) deleteUnconfirmedUser(ctx context.Context, email string) (int6
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const deleteUnconfirmedUsers = `-- name: deleteUnconfirmedUsers :execrows
+DELETE FROM users WHERE status = 'INACTIVE' AND updated_at <= $1
+`
+
+func (q *Queries) deleteUnconfirmedUsers(ctx context.Context, updatedAt int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteUnconfirmedUsers, updatedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const insertAccountRequest = `-- name: insertAccountRequest :one
+INSERT INTO account_requests (kind, email, name, country_of_residence, password, ip, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+RETURNING id
+`
+
+type insertAccountRequestParams struct {
+	Kind               string
+	Email              string
+	Name               string
+	CountryOfResidence string
+	Password           string
+	Ip                 string
+	CreatedAt          int64
+}
+
+func (q *Queries) insertAccountRequest(ctx context.Context, arg insertAccountRequestParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, insertAccountRequest,
+		arg.Kind,
+		arg.Email,
+		arg.Name,
+		arg.CountryOfResidence,
+		arg.Password,
+		arg.Ip,
+		arg.CreatedAt,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const insertCode = `-- name: insertCode :exec
+INSERT INTO account_codes (email, purpose, code_hash, tries, name, country_of_residence, password, created_at, expires_at)
+VALUES ($1, $2, $3, 0, $4, $5, $6,
+    $7, $8)
+`
+
+type insertCodeParams struct {
+	Email              string
+	Purpose            string
+	CodeHash           []byte
+	Name               string
+	CountryOfResidence string
+	Password           string
+	Now                int64
+	ExpiresAt          int64
+}
+
+func (q *Queries) insertCode(ctx context.Context, arg insertCodeParams) error {
+	_, err := q.db.ExecContext(ctx, insertCode,
+		arg.Email,
+		arg.Purpose,
+		arg.CodeHash,
+		arg.Name,
+		arg.CountryOfResidence,
+		arg.Password,
+		arg.Now,
+		arg.ExpiresAt,
+	)
+	return err
+}
+
+const insertCodeKey = `-- name: insertCodeKey :exec
+INSERT INTO code_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
+`
+
+type insertCodeKeyParams struct {
+	ID        int64
+	KeySealed []byte
+	CreatedAt int64
+}
+
+func (q *Queries) insertCodeKey(ctx context.Context, arg insertCodeKeyParams) error {
+	_, err := q.db.ExecContext(ctx, insertCodeKey, arg.ID, arg.KeySealed, arg.CreatedAt)
+	return err
 }
 
 const insertFederatedUser = `-- name: insertFederatedUser :one
@@ -119,6 +331,46 @@ func (q *Queries) insertSession(ctx context.Context, arg insertSessionParams) (i
 	return id, err
 }
 
+const insertSetupToken = `-- name: insertSetupToken :exec
+INSERT INTO setup_tokens (token_hash, created_at) VALUES ($1, $2)
+`
+
+type insertSetupTokenParams struct {
+	TokenHash []byte
+	CreatedAt int64
+}
+
+func (q *Queries) insertSetupToken(ctx context.Context, arg insertSetupTokenParams) error {
+	_, err := q.db.ExecContext(ctx, insertSetupToken, arg.TokenHash, arg.CreatedAt)
+	return err
+}
+
+const insertUnconfirmedUser = `-- name: insertUnconfirmedUser :execrows
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
+VALUES ($1, '', $2, $3, 'INACTIVE', '[]', $4, $4)
+ON CONFLICT DO NOTHING
+`
+
+type insertUnconfirmedUserParams struct {
+	Email              string
+	CountryOfResidence string
+	Password           string
+	Now                int64
+}
+
+func (q *Queries) insertUnconfirmedUser(ctx context.Context, arg insertUnconfirmedUserParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, insertUnconfirmedUser,
+		arg.Email,
+		arg.CountryOfResidence,
+		arg.Password,
+		arg.Now,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const insertUser = `-- name: insertUser :one
 INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -150,6 +402,71 @@ func (q *Queries) insertUser(ctx context.Context, arg insertUserParams) (int64, 
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const listSessions = `-- name: listSessions :many
+SELECT id, user_id, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at
+FROM sessions WHERE user_id = $1 AND expires_at > $2
+ORDER BY id DESC LIMIT CAST($4 AS BIGINT) OFFSET CAST($3 AS BIGINT)
+`
+
+type listSessionsParams struct {
+	UserID    int64
+	Now       int64
+	PageStart int64
+	PageSize  int64
+}
+
+type listSessionsRow struct {
+	ID        int64
+	UserID    int64
+	Amr       string
+	Acr       string
+	AuthTime  int64
+	Ip        string
+	UserAgent string
+	CreatedAt int64
+	SeenAt    int64
+	ExpiresAt int64
+}
+
+func (q *Queries) listSessions(ctx context.Context, arg listSessionsParams) ([]listSessionsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listSessions,
+		arg.UserID,
+		arg.Now,
+		arg.PageStart,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []listSessionsRow
+	for rows.Next() {
+		var i listSessionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Amr,
+			&i.Acr,
+			&i.AuthTime,
+			&i.Ip,
+			&i.UserAgent,
+			&i.CreatedAt,
+			&i.SeenAt,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listUsers = `-- name: listUsers :many
@@ -197,8 +514,8 @@ func (q *Queries) listUsers(ctx context.Context, arg listUsersParams) ([]userRow
 
 const raiseSession = `-- name: raiseSession :one
 UPDATE sessions SET token_hash = $1, amr = $2, acr = $3, auth_time = $4,
-    seen_at = $4, expires_at = $5
-WHERE id = $6 AND user_id = $7 AND sessions.expires_at > $4
+    seen_at = $5, expires_at = $6
+WHERE id = $7 AND user_id = $8 AND sessions.expires_at > $5
 RETURNING id
 `
 
@@ -206,6 +523,7 @@ type raiseSessionParams struct {
 	NewHash   []byte
 	Amr       string
 	Acr       string
+	AuthTime  int64
 	Now       int64
 	ExpiresAt int64
 	ID        int64
@@ -217,6 +535,7 @@ func (q *Queries) raiseSession(ctx context.Context, arg raiseSessionParams) (int
 		arg.NewHash,
 		arg.Amr,
 		arg.Acr,
+		arg.AuthTime,
 		arg.Now,
 		arg.ExpiresAt,
 		arg.ID,
@@ -225,6 +544,41 @@ func (q *Queries) raiseSession(ctx context.Context, arg raiseSessionParams) (int
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const readCodeKey = `-- name: readCodeKey :one
+SELECT key_sealed FROM code_keys WHERE id = $1
+`
+
+func (q *Queries) readCodeKey(ctx context.Context, id int64) ([]byte, error) {
+	row := q.db.QueryRowContext(ctx, readCodeKey, id)
+	var key_sealed []byte
+	err := row.Scan(&key_sealed)
+	return key_sealed, err
+}
+
+const renewUnconfirmedUser = `-- name: renewUnconfirmedUser :execrows
+UPDATE users SET country_of_residence = $1, password = $2, updated_at = $3 WHERE id = $4 AND status = 'INACTIVE'
+`
+
+type renewUnconfirmedUserParams struct {
+	CountryOfResidence string
+	Password           string
+	UpdatedAt          int64
+	ID                 int64
+}
+
+func (q *Queries) renewUnconfirmedUser(ctx context.Context, arg renewUnconfirmedUserParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, renewUnconfirmedUser,
+		arg.CountryOfResidence,
+		arg.Password,
+		arg.UpdatedAt,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const rotateSession = `-- name: rotateSession :one
@@ -368,6 +722,17 @@ func (q *Queries) setUserStatus(ctx context.Context, arg setUserStatusParams) (i
 	return result.RowsAffected()
 }
 
+const setupToken = `-- name: setupToken :one
+SELECT created_at FROM setup_tokens WHERE token_hash = $1
+`
+
+func (q *Queries) setupToken(ctx context.Context, tokenHash []byte) (int64, error) {
+	row := q.db.QueryRowContext(ctx, setupToken, tokenHash)
+	var created_at int64
+	err := row.Scan(&created_at)
+	return created_at, err
+}
+
 const slideSession = `-- name: slideSession :execrows
 UPDATE sessions SET seen_at = $1, expires_at = $2
 WHERE id = $3 AND seen_at = $4
@@ -387,6 +752,101 @@ func (q *Queries) slideSession(ctx context.Context, arg slideSessionParams) (int
 		arg.ID,
 		arg.WasSeenAt,
 	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const takeAccountRequest = `-- name: takeAccountRequest :one
+DELETE FROM account_requests WHERE id = $1
+RETURNING kind, email, name, country_of_residence, password, ip
+`
+
+type takeAccountRequestRow struct {
+	Kind               string
+	Email              string
+	Name               string
+	CountryOfResidence string
+	Password           string
+	Ip                 string
+}
+
+func (q *Queries) takeAccountRequest(ctx context.Context, id int64) (takeAccountRequestRow, error) {
+	row := q.db.QueryRowContext(ctx, takeAccountRequest, id)
+	var i takeAccountRequestRow
+	err := row.Scan(
+		&i.Kind,
+		&i.Email,
+		&i.Name,
+		&i.CountryOfResidence,
+		&i.Password,
+		&i.Ip,
+	)
+	return i, err
+}
+
+const tryCodes = `-- name: tryCodes :many
+UPDATE account_codes SET tries = tries + 1
+WHERE email = $1 AND purpose = $2 AND tries < CAST($3 AS BIGINT) AND expires_at > $4
+RETURNING id, code_hash, name, country_of_residence, password
+`
+
+type tryCodesParams struct {
+	Email   string
+	Purpose string
+	Most    int64
+	Now     int64
+}
+
+type tryCodesRow struct {
+	ID                 int64
+	CodeHash           []byte
+	Name               string
+	CountryOfResidence string
+	Password           string
+}
+
+func (q *Queries) tryCodes(ctx context.Context, arg tryCodesParams) ([]tryCodesRow, error) {
+	rows, err := q.db.QueryContext(ctx, tryCodes,
+		arg.Email,
+		arg.Purpose,
+		arg.Most,
+		arg.Now,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []tryCodesRow
+	for rows.Next() {
+		var i tryCodesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CodeHash,
+			&i.Name,
+			&i.CountryOfResidence,
+			&i.Password,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const useSetupToken = `-- name: useSetupToken :execrows
+DELETE FROM setup_tokens WHERE token_hash = $1
+`
+
+func (q *Queries) useSetupToken(ctx context.Context, tokenHash []byte) (int64, error) {
+	result, err := q.db.ExecContext(ctx, useSetupToken, tokenHash)
 	if err != nil {
 		return 0, err
 	}

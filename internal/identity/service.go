@@ -1,12 +1,16 @@
 package identity
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -20,6 +24,11 @@ type Limit struct {
 type Limits struct {
 	WrongPasswordsPerAccount Limit
 	WrongPasswordsPerAddress Limit
+	WrongCodesPerAddress     Limit
+	RegistrationsPerAccount  Limit // of mails to one address
+	RegistrationsPerAddress  Limit
+	ResetsPerAccount         Limit
+	ResetsPerAddress         Limit
 }
 
 // DefaultLimits are those of decisions.md section 8.2.
@@ -27,16 +36,36 @@ func DefaultLimits() Limits {
 	return Limits{
 		WrongPasswordsPerAccount: Limit{Max: 10, Window: 15 * time.Minute},
 		WrongPasswordsPerAddress: Limit{Max: 100, Window: 15 * time.Minute},
+		WrongCodesPerAddress:     Limit{Max: 100, Window: 15 * time.Minute},
+		RegistrationsPerAccount:  Limit{Max: 5, Window: time.Hour},
+		RegistrationsPerAddress:  Limit{Max: 30, Window: time.Hour},
+		ResetsPerAccount:         Limit{Max: 5, Window: time.Hour},
+		ResetsPerAddress:         Limit{Max: 30, Window: time.Hour},
 	}
 }
 
-// Deps are what the area needs. DB, Audit, Limiter, Log and Now are required.
+// Mailer sends letters when the transaction commits.
+type Mailer interface {
+	Enqueue(ctx context.Context, tx *sqldb.Tx, m mail.Message) error
+}
+
+// Inserter is what the area needs of the job engine.
+type Inserter interface {
+	Insert(ctx context.Context, tx *sqldb.Tx, args jobs.Args, options jobs.Options) error
+}
+
+// Deps are what the area needs. DB, Audit, Limiter, Log and Now are required;
+// commands that only look after users do without Keys and Mail.
 type Deps struct {
 	DB      *sqldb.DB
 	Audit   *audit.Log
 	Limiter *ratelimit.Limiter
 	Log     *slog.Logger
 	Now     func() time.Time
+	Keys    *seal.Keyring
+	Mail    Mailer
+	// BaseURL is the public address of this server, for letters.
+	BaseURL string
 	// CookieName is the session cookie's name, "" for DefaultCookie.
 	CookieName string
 	// HTTPS says that the public address is https: cookies are then Secure and
@@ -61,6 +90,10 @@ type Service struct {
 	limits    Limits
 	passwords *passwords
 	factors   Factors
+	codeKeys  *codeKeys
+	mail      Mailer
+	jobs      Inserter
+	baseURL   string
 	sliding   sync.Map // ids of sessions whose slide is being written
 }
 
@@ -75,5 +108,10 @@ func NewService(d Deps) *Service {
 	return &Service{
 		db: d.DB, audit: d.Audit, limiter: d.Limiter, log: d.Log, now: d.Now,
 		cookies: newCookies(d.CookieName, d.HTTPS), limits: d.Limits, passwords: newPasswords(d.HashSlots, d.Log), factors: d.Factors,
+		codeKeys: &codeKeys{db: d.DB, keyring: d.Keys}, mail: d.Mail, baseURL: d.BaseURL,
 	}
 }
+
+// UseJobs sets the engine, which can only be made after Register. Registration
+// and forgotten passwords need it.
+func (s *Service) UseJobs(j Inserter) { s.jobs = j }

@@ -11,6 +11,7 @@ import (
 // Session is one sign-in of a user that has not ended.
 type Session struct {
 	ID        int64    `json:"id"`
+	Current   bool     `json:"current" doc:"Whether it is the one that asks."`
 	AMR       []string `json:"amr" doc:"How the user signed in, RFC 8176 names."`
 	ACR       string   `json:"acr" doc:"aal1 after a password, aal2 after a passkey."`
 	AuthTime  int64    `json:"auth_time" doc:"Last sign-in or step-up, Unix ms."`
@@ -31,12 +32,16 @@ func (s *Service) session(ctx context.Context, caller *access.Caller) (Session, 
 	if err != nil {
 		return Session{}, fmt.Errorf("read a session: %w", err)
 	}
+	return sessionOf(row, caller)
+}
+
+func sessionOf(row sessionByIDRow, caller *access.Caller) (Session, error) {
 	amr, err := words(row.Amr)
 	if err != nil {
 		return Session{}, err
 	}
 	return Session{
-		ID: row.ID, AMR: amr, ACR: row.Acr, AuthTime: row.AuthTime, MFA: row.Acr == acrPasskey, IP: row.Ip, UserAgent: row.UserAgent,
-		CreatedAt: row.CreatedAt, SeenAt: row.SeenAt, ExpiresAt: row.ExpiresAt,
+		ID: row.ID, Current: row.ID == caller.SessionID, AMR: amr, ACR: row.Acr, AuthTime: row.AuthTime, MFA: row.Acr == acrPasskey,
+		IP: row.Ip, UserAgent: row.UserAgent, CreatedAt: row.CreatedAt, SeenAt: row.SeenAt, ExpiresAt: row.ExpiresAt,
 	}, nil
 }

@@ -1,17 +1,23 @@
 package identity
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
 )
@@ -30,6 +36,65 @@ type house struct {
 	ms     atomic.Int64
 	hashes atomic.Int64
 	ada    int64 // the id of an ACTIVE administrator
+	desk   *desk
+}
+
+// desk stands for the job engine and the mail of a house: it keeps what is
+// enqueued until the test asks.
+type desk struct {
+	mu       sync.Mutex
+	requests []int64
+	letters  []mail.Message
+}
+
+// Insert implements Inserter.
+func (d *desk) Insert(_ context.Context, tx *sqldb.Tx, args jobs.Args, _ jobs.Options) error {
+	tx.AfterCommit(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.requests = append(d.requests, args.(accountArgs).RequestID)
+	})
+	return nil
+}
+
+// Enqueue implements Mailer.
+func (d *desk) Enqueue(_ context.Context, tx *sqldb.Tx, m mail.Message) error {
+	tx.AfterCommit(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.letters = append(d.letters, m)
+	})
+	return nil
+}
+
+// work does what was left to jobs, every one twice, and returns the letters
+// that were written since the last call.
+func (h *house) work(t testing.TB) []mail.Message {
+	t.Helper()
+	h.desk.mu.Lock()
+	requests := h.desk.requests
+	h.desk.requests = nil
+	h.desk.mu.Unlock()
+	for _, id := range append(requests, requests...) {
+		if err := h.handleRequest(context.WithoutCancel(t.Context()), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.desk.mu.Lock()
+	defer h.desk.mu.Unlock()
+	letters := h.desk.letters
+	h.desk.letters = nil
+	return letters
+}
+
+// general calls POST /auth/general with members of the body as pairs.
+func (h *house) general(action string, pairs ...string) *httptest.ResponseRecorder {
+	body := map[string]string{"action": action}
+	for i := 0; i < len(pairs); i += 2 {
+		body[pairs[i]] = pairs[i+1]
+	}
+	text, _ := json.Marshal(body) // strings always encode
+	return h.call("POST", "/auth/general", string(text))
 }
 
 func (h *house) clock() time.Time        { return time.UnixMilli(h.ms.Load()) }
@@ -40,11 +105,20 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	h := &house{}
 	h.ms.Store(1_700_000_000_000)
 	log := slog.New(slog.DiscardHandler)
-	deps := Deps{DB: db, Audit: audit.New(h.clock), Limiter: ratelimit.NewLimiter(db, h.clock), Log: log, Now: h.clock, HashSlots: 4}
+	keys, err := seal.New(seal.NewDataKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.desk = &desk{}
+	deps := Deps{
+		DB: db, Audit: audit.New(h.clock), Limiter: ratelimit.NewLimiter(db, h.clock), Log: log, Now: h.clock, HashSlots: 4,
+		Keys: keys, Mail: h.desk, BaseURL: "https://certs.example.org",
+	}
 	for _, f := range adapt {
 		f(&deps)
 	}
 	h.Service = NewService(deps)
+	h.UseJobs(h.desk)
 	h.passwords.derive = func(password, salt []byte, _, _ uint32, _ uint8, _ uint32) []byte {
 		h.hashes.Add(1)
 		sum := sha256.Sum256(append(append([]byte{}, salt...), password...))
@@ -52,7 +126,6 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	}
 	h.mux = web.New(web.Options{Log: log, Auth: web.Authenticator{Session: h.Session}, Now: h.clock})
 	h.Mount(h.mux)
-	var err error
 	if h.ada, err = h.CreateUser(t.Context(), NewUser{Email: ada, Name: "ada", Password: adaPass, Admin: true}); err != nil {
 		t.Fatal(err)
 	}

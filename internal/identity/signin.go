@@ -23,8 +23,8 @@ type Method struct {
 	ACR string   // "aal1", or "aal2" after a passkey
 }
 
-// password is the method of Login.
-var passwordMethod = Method{AMR: passwordAMR, ACR: acrPassword}
+// passwordMethod is the method of Login.
+func passwordMethod() Method { return Method{AMR: passwordAMR, ACR: acrPassword} }
 
 // LandingPath is where a browser goes after signing in, the "to" of answers.
 func (s *Service) LandingPath() string { return landing }
@@ -72,13 +72,31 @@ func (s *Service) StepUp(ctx context.Context, tx *sqldb.Tx, c *access.Caller, m 
 			}
 		}
 	}
-	amrText, err := wordsText(amr)
+	cookie, err := s.raise(ctx, tx, c, Method{AMR: amr, ACR: m.ACR}, s.now().UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	err = s.audit.Record(ctx, tx, audit.Entry{
+		UserID: c.UserID, Action: "session.step_up", Object: sessionObject(c.SessionID),
+		Detail: map[string]any{"amr": m.AMR, "acr": m.ACR, "ip": web.ClientIP(ctx)},
+	})
+	return cookie, err
+}
+
+// rotate gives the caller's session another id and leaves the rest as it is.
+func (s *Service) rotate(ctx context.Context, tx *sqldb.Tx, c *access.Caller) (*http.Cookie, error) {
+	return s.raise(ctx, tx, c, Method{AMR: c.AMR, ACR: c.ACR}, c.AuthTime)
+}
+
+// raise writes how and when the session was proved, with a new id.
+func (s *Service) raise(ctx context.Context, tx *sqldb.Tx, c *access.Caller, m Method, authTime int64) (*http.Cookie, error) {
+	amr, err := wordsText(m.AMR)
 	if err != nil {
 		return nil, err
 	}
 	token, now := seal.NewToken("", 32), s.now().UnixMilli()
 	_, err = New(tx).raiseSession(ctx, raiseSessionParams{
-		NewHash: seal.HashToken(token), Amr: amrText, Acr: m.ACR, Now: now,
+		NewHash: seal.HashToken(token), Amr: amr, Acr: m.ACR, AuthTime: authTime, Now: now,
 		ExpiresAt: now + sessionLifetime.Milliseconds(), ID: c.SessionID, UserID: c.UserID,
 	})
 	if sqldb.Is(err, sqldb.ErrNotFound) {
@@ -87,11 +105,7 @@ func (s *Service) StepUp(ctx context.Context, tx *sqldb.Tx, c *access.Caller, m 
 	if err != nil {
 		return nil, fmt.Errorf("raise a session: %w", err)
 	}
-	err = s.audit.Record(ctx, tx, audit.Entry{
-		UserID: c.UserID, Action: "session.step_up", Object: sessionObject(c.SessionID),
-		Detail: map[string]any{"amr": m.AMR, "acr": m.ACR, "ip": web.ClientIP(ctx)},
-	})
-	return s.cookies.set(token, web.OverTLS(ctx)), err
+	return s.cookies.set(token, web.OverTLS(ctx)), nil
 }
 
 // CreateFederated makes an ACTIVE user without a password, who signs in with a
@@ -133,7 +147,7 @@ func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, name, email
 // lockActive reads the user and keeps it as it is until tx ends; the text is
 // the hash of the password. Who is not ACTIVE is refused.
 func (s *Service) lockActive(ctx context.Context, tx *sqldb.Tx, userID int64) (User, string, error) {
-	_, _, err := lockUser(ctx, tx, userID)
+	err := lockUser(ctx, tx, userID)
 	if err == nil {
 		var row userRow
 		if row, err = New(tx).userByID(ctx, userID); err == nil && Status(row.Status) == StatusActive {

@@ -55,10 +55,8 @@ func (r userRow) user() (User, error) {
 	}, nil
 }
 
-// lockUser reads what decides about a sign-in and keeps it so until the end of
-// the transaction: a user who is being disabled gets no session afterwards.
-func lockUser(ctx context.Context, tx *sqldb.Tx, id int64) (password string, status Status, err error) {
-	row := tx.QueryRowContext(ctx, `SELECT password, status FROM users WHERE id = $1`+tx.Dialect().ForUpdate(), id)
-	err = row.Scan(&password, &status)
-	return password, status, err
+// lockUser keeps the user as it is until the end of the transaction: one who is
+// being disabled gets no session afterwards.
+func lockUser(ctx context.Context, tx *sqldb.Tx, id int64) error {
+	return tx.QueryRowContext(ctx, `SELECT id FROM users WHERE id = $1`+tx.Dialect().ForUpdate(), id).Scan(&id)
 }

@@ -1,7 +1,7 @@
 package identity
 
 import (
-	"net/mail"
+	netmail "net/mail"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -50,7 +50,7 @@ func NormalizeEmail(email string) (string, error) {
 	if len(email) > maxEmail {
 		return "", fault.Invalid("email", "is longer than %d bytes", maxEmail)
 	}
-	parsed, err := mail.ParseAddress(email)
+	parsed, err := netmail.ParseAddress(email)
 	if err != nil || parsed.Address != email || strings.IndexFunc(email, unicode.IsControl) >= 0 {
 		return "", fault.Invalid("email", "must be an e-mail address such as name@example.org")
 	}

@@ -19,51 +19,61 @@ type NewUser struct {
 	Admin    bool
 }
 
-// CreateUser makes an ACTIVE user and returns the id. Errors: 5000 naming the
-// member that is wrong, 5030 when the address or the name is taken.
-func (s *Service) CreateUser(ctx context.Context, n NewUser) (int64, error) {
+// check gives the row of the user, still without the password's hash.
+func (n NewUser) check() (insertUserParams, error) {
 	email, err := NormalizeEmail(n.Email)
 	if err != nil {
-		return 0, err
+		return insertUserParams{}, err
 	}
 	if n.Name != "" {
 		if err := CheckUserName(n.Name); err != nil {
-			return 0, err
+			return insertUserParams{}, err
 		}
 	}
 	if err := CheckNewPassword("password", n.Password); err != nil {
-		return 0, err
+		return insertUserParams{}, err
 	}
 	var roles []string
 	if n.Admin {
-		roles = adminWords
+		roles = append(roles, RoleAdmin)
 	}
 	rolesText, err := wordsText(roles)
+	return insertUserParams{Email: email, Name: n.Name, Status: string(StatusActive), Roles: rolesText}, err
+}
+
+// CreateUser makes an ACTIVE user and returns the id. Errors: 5000 naming the
+// member that is wrong, 5030 when the address or the name is taken.
+func (s *Service) CreateUser(ctx context.Context, n NewUser) (int64, error) {
+	p, err := n.check()
 	if err != nil {
 		return 0, err
 	}
-	hash, err := s.passwords.hash(ctx, n.Password)
-	if err != nil {
+	if p.Password, err = s.passwords.hash(ctx, n.Password, nil); err != nil {
 		return 0, fmt.Errorf("create user: %w", err)
 	}
-	now := s.now().UnixMilli()
 	var id int64
 	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		id, err = New(tx).insertUser(ctx, insertUserParams{
-			Email: email, Name: n.Name, Password: hash, Status: string(StatusActive), Roles: rolesText, CreatedAt: now, UpdatedAt: now,
-		})
-		if err != nil {
-			return err
-		}
-		return s.audit.Record(ctx, tx, audit.Entry{UserID: id, Action: "user.create", Object: userObject(id), Detail: map[string]any{"email": email, "admin": n.Admin}})
+		id, err = s.insert(ctx, tx, p)
+		return err
 	})
 	if sqldb.Is(err, sqldb.ErrConflict) {
-		return 0, s.taken(ctx, email, n.Name)
+		return 0, s.taken(ctx, p.Email, n.Name)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("create user: %w", err)
 	}
 	return id, nil
+}
+
+// insert writes a checked user with tx and records it.
+func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, p insertUserParams) (int64, error) {
+	p.CreatedAt = s.now().UnixMilli()
+	p.UpdatedAt = p.CreatedAt
+	id, err := New(tx).insertUser(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return id, s.audit.Record(ctx, tx, audit.Entry{UserID: id, Action: "user.create", Object: userObject(id), Detail: map[string]any{"email": p.Email, "roles": p.Roles}})
 }
 
 // taken says which of both is taken.
@@ -133,6 +143,17 @@ func (s *Service) DisableUser(ctx context.Context, id int64) error {
 	})
 }
 
+// EnableUser lets a DISABLED user sign in again; for any other it changes
+// nothing. 5003 when there is no such user.
+func (s *Service) EnableUser(ctx context.Context, id int64) error {
+	return s.change(ctx, id, "user.enable", func(tx *sqldb.Tx, user User) (int64, error) {
+		if user.Status != StatusDisabled {
+			return 0, nil
+		}
+		return New(tx).setUserStatus(ctx, setUserStatusParams{ID: id, Status: string(StatusActive), UpdatedAt: s.now().UnixMilli()})
+	})
+}
+
 // SetPassword gives the user another password, ends all sessions and forgets
 // the wrong passwords that were counted. Errors: 5000 for a password that does
 // not fulfil the policy, 5003 when there is no such user.
@@ -140,7 +161,7 @@ func (s *Service) SetPassword(ctx context.Context, id int64, password string) er
 	if err := CheckNewPassword("password", password); err != nil {
 		return err
 	}
-	hash, err := s.passwords.hash(ctx, password)
+	hash, err := s.passwords.hash(ctx, password, nil)
 	if err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}

@@ -11,6 +11,7 @@ CREATE TABLE users (
     updated_at           INTEGER NOT NULL         -- Unix ms
 );
 CREATE UNIQUE INDEX users_email ON users (email) WHERE email <> '';
+CREATE INDEX users_unconfirmed ON users (updated_at) WHERE status = 'INACTIVE';
 CREATE UNIQUE INDEX users_name ON users (lower(name)) WHERE name <> '';
 
 CREATE TABLE sessions (
@@ -35,3 +36,45 @@ CREATE TABLE rate_limits (
     ends_at INTEGER NOT NULL              -- when the window ends, Unix ms
 );
 CREATE INDEX rate_limits_end ON rate_limits (ends_at);
+
+-- What POST /auth/general was asked and answers the same for every address: a
+-- job finds out in the background whether there is a user.
+CREATE TABLE account_requests (
+    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind                 TEXT   NOT NULL, -- register, reset
+    email                TEXT   NOT NULL, -- lower case
+    name                 TEXT   NOT NULL,
+    country_of_residence TEXT   NOT NULL,
+    password             TEXT   NOT NULL, -- PHC string of argon2id, '' for a reset
+    ip                   TEXT   NOT NULL,
+    created_at           INTEGER NOT NULL  -- Unix ms
+);
+
+-- Codes that were sent by mail. An address without a user has rows as well, so
+-- that a wrong code costs the same; theirs were told to nobody.
+CREATE TABLE account_codes (
+    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    email                TEXT   NOT NULL, -- lower case
+    purpose              TEXT   NOT NULL, -- activate, reset
+    code_hash            BLOB  NOT NULL, -- HMAC-SHA-256 under the key of code_keys
+    tries                INTEGER NOT NULL,
+    name                 TEXT   NOT NULL, -- of the registration that the code belongs to
+    country_of_residence TEXT   NOT NULL,
+    password             TEXT   NOT NULL,
+    created_at           INTEGER NOT NULL, -- Unix ms
+    expires_at           INTEGER NOT NULL  -- Unix ms
+);
+CREATE INDEX account_codes_email ON account_codes (email, purpose);
+CREATE INDEX account_codes_expiry ON account_codes (expires_at);
+
+CREATE TABLE code_keys (
+    id         INTEGER PRIMARY KEY,
+    key_sealed BLOB  NOT NULL,
+    created_at INTEGER NOT NULL -- Unix ms
+);
+
+-- Links with which the first administrator is made.
+CREATE TABLE setup_tokens (
+    token_hash BLOB  NOT NULL PRIMARY KEY, -- SHA-256
+    created_at INTEGER NOT NULL              -- Unix ms
+);

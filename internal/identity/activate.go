@@ -1,0 +1,149 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
+)
+
+// Activate confirms an e-mail address with the code that was sent to it and
+// returns the address as it is kept. The registration that the code belongs to
+// comes into force; a user name that was taken meanwhile is left out. Errors:
+// 5000 with one message for every refusal, 5013.
+func (s *Service) Activate(ctx context.Context, email, code string) (string, error) {
+	email, err := NormalizeEmail(email)
+	if err != nil {
+		return "", err
+	}
+	if err := checkCode(code); err != nil {
+		return "", err
+	}
+	err = s.tryCode(ctx, purposeActivate, email, code, func(tx *sqldb.Tx, registration tryCodesRow) error {
+		return s.activate(ctx, tx, email, registration)
+	})
+	if sqldb.Is(err, sqldb.ErrConflict) {
+		return "", fault.Conflict("name: it was taken at this very moment; send the code again")
+	}
+	return email, err
+}
+
+func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tryCodesRow) error {
+	user, err := s.lockByEmail(ctx, tx, email)
+	if err != nil {
+		return err
+	}
+	if user.Status != StatusInactive {
+		return errCode
+	}
+	if r.Name != "" {
+		if _, err := New(tx).userIDByName(ctx, r.Name); err == nil {
+			r.Name = ""
+		} else if !sqldb.Is(err, sqldb.ErrNotFound) {
+			return fmt.Errorf("look up a user name: %w", err)
+		}
+	}
+	_, err = New(tx).activateUser(ctx, activateUserParams{
+		Name: r.Name, CountryOfResidence: r.CountryOfResidence, Password: r.Password, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("activate a user: %w", err)
+	}
+	if _, err := New(tx).deleteCodesOf(ctx, deleteCodesOfParams{Email: email, Purpose: purposeActivate}); err != nil {
+		return fmt.Errorf("drop codes: %w", err)
+	}
+	return s.audit.Record(ctx, tx, audit.Entry{
+		UserID: user.ID, Action: "user.activate", Object: userObject(user.ID), Detail: map[string]any{"email": email, "ip": web.ClientIP(ctx)},
+	})
+}
+
+// ResetPassword gives the account with the address a new password, for the code
+// that was sent to it, ends all of its sessions, forgets the wrong passwords
+// that were counted, and returns the address as it is kept. The code proves the
+// address, so an INACTIVE user becomes ACTIVE. Errors: 5000 with one message
+// for every refusal of the code, 5013.
+func (s *Service) ResetPassword(ctx context.Context, email, code, password string) (string, error) {
+	email, err := NormalizeEmail(email)
+	if err != nil {
+		return "", err
+	}
+	if err := checkCode(code); err != nil {
+		return "", err
+	}
+	if err := CheckNewPassword("new_password", password); err != nil {
+		return "", err
+	}
+	var used tryCodesRow
+	err = s.tryCode(ctx, purposeReset, email, code, func(_ *sqldb.Tx, row tryCodesRow) error {
+		used = row
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	// Only who knows the code makes us hash. It is used up afterwards, by one.
+	hash, err := s.passwords.hash(ctx, password, nil)
+	if err != nil {
+		return "", err
+	}
+	return email, s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		n, err := New(tx).deleteCode(ctx, used.ID)
+		if err != nil {
+			return fmt.Errorf("use a code: %w", err)
+		}
+		if n == 0 {
+			return errCode
+		}
+		return s.reset(ctx, tx, email, hash)
+	})
+}
+
+func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) error {
+	user, err := s.lockByEmail(ctx, tx, email)
+	if err != nil {
+		return err
+	}
+	if user.Status == StatusDisabled {
+		return errCode
+	}
+	_, err = New(tx).activateUser(ctx, activateUserParams{
+		Name: user.Name, CountryOfResidence: user.CountryOfResidence, Password: hash, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("set a password: %w", err)
+	}
+	if err := s.limiter.ResetIn(ctx, tx, accountBucket(email)); err != nil {
+		return err
+	}
+	ended, err := New(tx).deleteSessionsOfUser(ctx, user.ID)
+	if err != nil {
+		return fmt.Errorf("end sessions: %w", err)
+	}
+	if err := s.post(ctx, tx, user.ID, "password-changed", email, s.passwordLetter(web.ClientIP(ctx))); err != nil {
+		return err
+	}
+	return s.audit.Record(ctx, tx, audit.Entry{
+		UserID: user.ID, Action: "user.reset_password", Object: userObject(user.ID), Detail: map[string]any{"sessions_ended": ended, "ip": web.ClientIP(ctx)},
+	})
+}
+
+// lockByEmail reads the user with the address and keeps it so until tx ends.
+// The code of an address without a user is refused like a wrong one.
+func (s *Service) lockByEmail(ctx context.Context, tx *sqldb.Tx, email string) (User, error) {
+	row, err := New(tx).userByEmail(ctx, email)
+	if err == nil {
+		if err = lockUser(ctx, tx, row.ID); err == nil {
+			row, err = New(tx).userByID(ctx, row.ID)
+		}
+	}
+	if sqldb.Is(err, sqldb.ErrNotFound) {
+		return User{}, errCode
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("lock a user: %w", err)
+	}
+	return row.user()
+}
