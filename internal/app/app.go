@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"certharbor.dev/certharbor/internal/acme"
@@ -34,9 +35,11 @@ type Options struct {
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 
-	// For tests: faults of the store and of outgoing calls.
+	// For tests: faults of the store and of outgoing calls, and what names
+	// resolve to.
 	CommitFault func() bool
 	ACMEFault   func(*http.Request) outbound.Fault
+	Lookup      func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // App is the whole server without its listeners. It is an http.Handler.
@@ -119,7 +122,7 @@ func (a *App) makeAreas(o Options) error {
 	if err != nil {
 		return fmt.Errorf("acme-allow-cidrs: %w", err)
 	}
-	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault})
+	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault, Lookup: o.Lookup})
 	trail := audit.New(a.now)
 	s := &a.areas
 	s.limiter = ratelimit.NewLimiter(a.db, a.now)
@@ -146,7 +149,7 @@ func (a *App) makeAreas(o Options) error {
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
 	s.webhooks = webhooks.NewService(webhooks.Deps{
-		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs},
+		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup},
 	})
 	s.issuance = issuance.NewService(issuance.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,
