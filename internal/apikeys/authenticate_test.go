@@ -2,6 +2,7 @@ package apikeys
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -72,7 +73,7 @@ func TestRefusedKeysAreAlike(t *testing.T) {
 		e.call(disabled.Token, five, "").want(t, 200, 0)
 		for name, token := range map[string]string{
 			"unknown": seal.NewToken(tokenPrefix, tokenBytes), "cut": disabled.Token[:45], "longer": disabled.Token + "A", "the prefix": "ak_", "huge": "ak_" + strings.Repeat("A", 5000),
-			"of another case": "ak_" + strings.ToUpper(disabled.Token[3:]), "a digest": "ak_" + fmt.Sprintf("%x", seal.HashToken(disabled.Token))[:43], "with a blank": disabled.Token + " x",
+			"of another case": "ak_" + strings.ToUpper(disabled.Token[3:]), "a digest": "ak_" + hex.EncodeToString(seal.HashToken(disabled.Token))[:43], "with a blank": disabled.Token + " x",
 		} {
 			answers[name] = e.call(token, five, "")
 		}
@@ -239,12 +240,13 @@ func TestUsesAreWrittenInTheBackground(t *testing.T) {
 	e.Start(t.Context())
 	e.call(key.Token, five, "").want(t, 200, 0)
 	first := e.clock.Load()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline, tick := time.After(10*time.Second), time.Tick(time.Millisecond)
 	for stored() != first {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatal("nothing was written")
+		case <-tick:
 		}
-		time.Sleep(time.Millisecond)
 	}
 	// One that was not confirmed is written again, and Stop writes the rest.
 	fails.Store(true)

@@ -219,14 +219,14 @@ func TestCatalog(t *testing.T) {
 		a := e.call(credential, "GET /apiv1/permissions/catalog", "").want(t, 200, 0)
 		var scopes []PermissionScope
 		a.data(t, &scopes)
-		text := ""
+		var text strings.Builder
 		for _, s := range scopes {
-			text += fmt.Sprintln(s.Name, s.Actions)
+			fmt.Fprintln(&text, s.Name, s.Actions)
 		}
 		const want = "certificates [read write issue]\ndevices [read write]\nacme_accounts [read write]\ncas [read write issue]\n" +
 			"service_webhooks [read write]\nForInstallConfigUpdate [update]\nForDeviceAuthenticate [authenticate validate revoke]\n"
-		if text != want || a.Meta.Total != 7 {
-			t.Errorf("%s\n%+v", text, a.Meta)
+		if text.String() != want || a.Meta.Total != 7 {
+			t.Errorf("%s\n%+v", &text, a.Meta)
 		}
 	}
 }

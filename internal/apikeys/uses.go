@@ -45,10 +45,10 @@ func (s *Service) Stop(ctx context.Context) error {
 		s.cancel()
 		<-s.stopped
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return s.WriteUses(ctx)
 	}
-	return s.WriteUses(ctx)
+	return nil
 }
 
 // use is a key and when it was used, Unix ms.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/apikeys"
+	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 

@@ -209,7 +209,7 @@ func TestKeyForDevices(t *testing.T) {
 		absent := limited.try("POST", "/apiv1/me/install-config-update/"+publicID(77), []any{patch(1, "/x")})
 		same(t, "another device", limited.try("POST", update, []any{patch(1, "/x")}), absent, 404)
 		me.apiKey(entry("devices", "*", "read", "write")).do("POST", update, []any{patch(1, "/x")}, 403)
-		if got := strings.Join(p.audited(updater), " "); got != "install_config.patch install_config.patch" {
+		if got := strings.Join(p.audited(updater), ","); got != "install_config.patch,install_config.patch" {
 			t.Errorf("the log has %q of the key", got)
 		}
 		if got := strings.Join(p.audited(registrar), " "); got != "device.register device.reregister" {
