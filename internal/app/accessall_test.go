@@ -11,11 +11,12 @@ import (
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
-// credential is one thing that a caller may present, and what a route says to it.
+// credential is one thing that a caller may present, and whether a route takes
+// it.
 type credential struct {
 	name   string
 	caller *caller
-	fits   func(o *operation) bool // the route accepts it
+	fits   func(o *operation) bool
 }
 
 func never(*operation) bool { return false }
@@ -43,12 +44,18 @@ func TestEveryRouteAndCredential(t *testing.T) {
 			{"a token without signature", w.bearer(header + "." + payload + "."), never},
 			{"a token with another signature", w.bearer(header + "." + payload + "." + strings.Repeat("A", len(signature))), never},
 			{"a token of no algorithm", w.bearer("eyJhbGciOiJub25lIn0." + payload + "."), never},
-			{"an unknown key", w.bearer("ak_0123456789012345678901234567890123456789012"), never},
+			{"an unknown key", w.bearer(unknownKey), never},
 			{"the key prefix", w.bearer("ak_"), never},
 			{"a refresh token", w.bearer(w.alice.device.Refresh), never},
 			{"a basic password", &caller{p: w.program, header: http.Header{"Authorization": {"Basic YTpi"}}}, never},
 			{"a device token", w.alice.device.caller, func(o *operation) bool { return o.rule.TakesDevice() }},
 			{"a session", w.alice.caller, func(o *operation) bool { return o.rule.TakesSession() }},
+		}
+		if key := w.alice.keys["*"]; key != "" {
+			credentials = append(credentials,
+				credential{"a key", w.bearer(key), func(o *operation) bool { return o.rule.TakesKey() }},
+				credential{"a key with more behind it", w.bearer(key + "A"), never},
+				credential{"a key in a cookie", garbage(key), never})
 		}
 		before := w.seen(t, w.alice)
 		for _, o := range w.operations {
@@ -60,11 +67,16 @@ func TestEveryRouteAndCredential(t *testing.T) {
 					continue
 				}
 				path := w.fill(o, w.alice.ids)
-				for _, path := range []string{path, strings.Replace(path, "/apiv1/users/"+w.alice.ids["user_id"]+"/", "/apiv1/me/", 1)} {
+				alias := strings.Replace(path, "/apiv1/users/"+w.alice.ids["user_id"]+"/", "/apiv1/me/", 1)
+				for _, path := range slices.Compact([]string{path, alias}) {
 					name := fmt.Sprintf("%s with %s at %s", o.line(), c.name, path)
 					a := c.caller.try(o.method, path, o.good(w.alice))
-					if p := a.check(t, name, o); p == nil || a.status != 401 || p.Code != 5018 {
-						t.Errorf("%s: %d %.200s, want 401/5018", name, a.status, a.body)
+					status, code := 401, 5018
+					if c.name == "a key" && o.rule.TakesSession() { // good, but not for this
+						status, code = 403, 5022
+					}
+					if p := a.check(t, name, o); p == nil || a.status != status || p.Code != code {
+						t.Errorf("%s: %d %.200s, want %d/%d", name, a.status, a.body, status, code)
 					}
 				}
 			}

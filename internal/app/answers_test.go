@@ -95,3 +95,10 @@ func (s *schema) members() []string {
 	}
 	return names
 }
+
+func decode(t *testing.T, text []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(text, v); err != nil {
+		t.Fatalf("%v in %.300s", err, text)
+	}
+}

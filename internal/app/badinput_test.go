@@ -23,7 +23,9 @@ func TestBadBodies(t *testing.T) {
 				for _, good := range o.bodies(w.alice) {
 					badMembers(t, w, o, good)
 				}
-				badTexts(t, w, o)
+				if !w.postgres {
+					badTexts(t, w, o)
+				}
 			})
 		}
 		w.wellAfter(t)
@@ -42,10 +44,13 @@ func badMembers(t *testing.T, w *world, o *operation, good any) {
 	}
 	known := append(o.body.members(), "body", "no_such_member")
 	for _, b := range list {
+		if b.must && w.postgres { // refused before there is a database
+			continue
+		}
 		a := w.as(o, w.alice).try(o.method, w.fill(o, w.alice.ids), b.text)
 		name := fmt.Sprintf("%s with %s = %.60s", o.line(), b.leaf, b.value)
 		p := a.check(t, name, o)
-		if !admitted(o) {
+		if !w.admitted(o) {
 			continue
 		}
 		switch {
@@ -67,7 +72,7 @@ func badTexts(t *testing.T, w *world, o *operation) {
 		t.Helper()
 		a := w.as(o, w.alice).try(o.method, w.fill(o, w.alice.ids), text)
 		p := a.check(t, o.line()+" with "+name, o)
-		if !admitted(o) {
+		if !w.admitted(o) {
 			return
 		}
 		ok := len(want) == 0
@@ -111,7 +116,7 @@ func (w *world) wellAfter(t *testing.T) {
 	w.anonymous().do("GET", "/health", nil, 200)
 	w.alice.do("GET", "/auth/profile", nil, 200)
 	for _, o := range w.operations {
-		if o.method != "GET" || o.raw || !admitted(o) || o.line() == notImplemented {
+		if o.method != "GET" || o.raw || !w.admitted(o) || o.line() == notImplemented {
 			continue
 		}
 		a := w.as(o, w.alice).try("GET", w.fill(o, w.alice.ids), nil)

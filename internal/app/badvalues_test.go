@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,12 +71,20 @@ type bad struct {
 }
 
 // mutations puts every bad value in the place of every member of the good body.
+// Of values that are refused for their type, two of each type will do.
 func mutations(s *schema, good any) []bad {
 	var list []bad
-	spots(s, good, true, func(v any) string { return encoded(v) }, func(leaf string, at *schema, required bool, body string) {
-		for _, value := range badValues() {
-			text := strings.Replace(body, `"`+place+`"`, value, 1)
-			list = append(list, bad{leaf, value, text, at.refuses(value, required)})
+	values := badValues()
+	spots(s, good, encoded, func(leaf string, at *schema, required bool, body string) {
+		refused := map[string]int{}
+		for _, value := range values {
+			must := at.refuses(value, required)
+			if must {
+				refused[jsonType(value)]++
+			}
+			if refused[jsonType(value)] <= 2 || !must {
+				list = append(list, bad{leaf, value, strings.Replace(body, `"`+place+`"`, value, 1), must})
+			}
 		}
 	})
 	return list
@@ -82,31 +92,23 @@ func mutations(s *schema, good any) []bad {
 
 // spots calls visit for every member, with the text of the body in which the
 // member's value is the place.
-func spots(s *schema, good any, root bool, whole func(any) string, visit func(leaf string, at *schema, required bool, body string)) {
+func spots(s *schema, good any, whole func(any) string, visit func(leaf string, at *schema, required bool, body string)) {
 	switch value := good.(type) {
 	case map[string]any:
 		for name, at := range s.Properties {
 			changed := func(v any) string {
-				c := map[string]any{name: v}
-				for other, kept := range value {
-					if other != name {
-						c[other] = kept
-					}
-				}
+				c := maps.Clone(value)
+				c[name] = v
 				return whole(c)
 			}
-			required := false
-			for _, r := range s.Required {
-				required = required || r == name
-			}
-			visit(name, at, required, changed(place))
+			visit(name, at, slices.Contains(s.Required, name), changed(place))
 			if inner, ok := value[name]; ok {
-				spots(at, inner, false, changed, visit)
+				spots(at, inner, changed, visit)
 			}
 		}
 	case []any:
 		if len(value) > 0 && s.Items != nil {
-			spots(s.Items, value[0], false, func(v any) string { return whole([]any{v}) }, visit)
+			spots(s.Items, value[0], func(v any) string { return whole([]any{v}) }, visit)
 		}
 	}
 }
@@ -127,17 +129,11 @@ func without(s *schema, good any) (missing []bad, unknown bad) {
 		return nil, bad{}
 	}
 	for _, name := range s.Required {
-		c := map[string]any{}
-		for other, kept := range object {
-			if other != name {
-				c[other] = kept
-			}
-		}
+		c := maps.Clone(object)
+		delete(c, name)
 		missing = append(missing, bad{leaf: name, value: "(missing)", text: encoded(c), must: true})
 	}
-	c := map[string]any{"no_such_member": map[string]any{"a": echo}}
-	for name, kept := range object {
-		c[name] = kept
-	}
+	c := maps.Clone(object)
+	c["no_such_member"] = map[string]any{"a": echo}
 	return missing, bad{leaf: "no_such_member", value: "(unknown)", text: encoded(c), must: s.AdditionalProperties == false}
 }

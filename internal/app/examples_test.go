@@ -48,6 +48,10 @@ var examples = map[string][]func(r *resident) any{
 	"POST U/install-config-update/{device_public_id}": {func(*resident) any {
 		return map[string]any{"patches": []any{map[string]any{"ob_type": "cert", "ob_id": 1, "enabled": true}}}
 	}},
+	"POST U/apikeys": {keyExample},
+	"PATCH U/apikeys/{apikey_id}": {func(*resident) any {
+		return map[string]any{"permissions": []any{permission("devices", "*", "read")}}
+	}},
 	"POST U/certificate-assign": {func(r *resident) any { return map[string]any{"device_public_id": r.device.PublicID} }},
 }
 
@@ -64,8 +68,8 @@ func certItemExample(r *resident) any {
 // bodies are the good bodies of an operation.
 func (o *operation) bodies(r *resident) []any {
 	var list []any
-	for _, make := range examples[o.line()] {
-		list = append(list, make(r))
+	for _, body := range examples[o.line()] {
+		list = append(list, body(r))
 	}
 	if len(list) == 0 && o.body != nil {
 		list = append(list, example(o.body))

@@ -39,7 +39,7 @@ func TestForeignIsLikeAbsent(t *testing.T) {
 		before := w.seen(t, w.bob)
 		tried := map[string]int{}
 		for _, o := range w.operations {
-			if !o.rule.TakesSession() && !o.rule.TakesDevice() {
+			if o.rule.TakesNone() || !w.admitted(o) {
 				continue
 			}
 			for _, parameter := range o.parameters() {
@@ -79,11 +79,11 @@ func (w *world) foreignMembers(t *testing.T) {
 	t.Helper()
 	tried := 0
 	for _, o := range w.operations {
-		if !admitted(o) || o.body == nil {
+		if !w.admitted(o) || o.body == nil {
 			continue
 		}
 		for _, good := range o.bodies(w.alice) {
-			spots(o.body, good, true, encoded, func(leaf string, at *schema, _ bool, body string) {
+			spots(o.body, good, encoded, func(leaf string, at *schema, _ bool, body string) {
 				parameter, ok := memberOf[leaf]
 				if !ok {
 					return
@@ -118,7 +118,7 @@ func (w *world) seen(t *testing.T, r *resident) string {
 	t.Helper()
 	var all []string
 	for _, o := range w.operations {
-		if o.method != "GET" || o.raw || o.rule.TakesNone() || !admitted(o) || o.line() == notImplemented || strings.HasSuffix(o.path, "/updates") {
+		if o.method != "GET" || o.raw || o.rule.TakesNone() || !w.admitted(o) || o.line() == notImplemented || strings.HasSuffix(o.path, "/updates") {
 			continue
 		}
 		a := w.as(o, r).try("GET", w.fill(o, r.ids), nil)

@@ -27,7 +27,7 @@ func (n needle) forms() []string {
 	return []string{
 		n.value, hex.EncodeToString(raw), strings.ToUpper(hex.EncodeToString(raw)),
 		base64.StdEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
-		strings.Trim(fmt.Sprint(raw), "[]"), strings.Trim(fmt.Sprintf("%q", n.value), `"`),
+		strings.Trim(fmt.Sprintf("%d", raw), "[]"), strings.Trim(fmt.Sprintf("%q", n.value), `"`),
 	}
 }
 

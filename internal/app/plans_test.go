@@ -92,11 +92,11 @@ func sqlitePlan(t *testing.T, db *sql.DB, s statement) string {
 	return strings.Join(plan, "\n")
 }
 
-// node is a step of PostgreSQL's plan.
+// node is a step of PostgreSQL's plan, in its words.
 type node struct {
-	Type     string  `json:"Node Type"`
-	Relation string  `json:"Relation Name"`
-	Cond     *string `json:"Index Cond"`
+	Type     string  `json:"Node Type"`     //nolint:tagliatelle // PostgreSQL's
+	Relation string  `json:"Relation Name"` //nolint:tagliatelle // PostgreSQL's
+	Cond     *string `json:"Index Cond"`    //nolint:tagliatelle // PostgreSQL's
 	Plans    []node
 }
 

@@ -84,6 +84,10 @@ func (v *visit) session(c app.Config) []needle {
 	v.as("certharbor_session=canary-garbage-cookie-77", "").do("garbage cookie", "GET", "/auth/profile", nil, 401)
 	v.as("", "canary-garbage-bearer-78").do("garbage bearer", "GET", "/apiv1/devices/self/updates", nil, 401)
 	v.as("", "ak_canary-garbage-key-79").do("garbage key", "GET", "/apiv1/me/devices", nil, 401)
+	var key struct{ Token string }
+	alice.do("API key", "POST", "/apiv1/me/apikeys", keyExample(nil), 201).data(t, &key)
+	v.as("", key.Token).do("API key in use", "GET", "/apiv1/me/devices", nil, 200)
+	alice.do("API keys", "GET", "/apiv1/me/apikeys", nil, 200)
 	v.do("secret in a query", "GET", "/auth/status?token=canary-in-query-80&password=canary-in-query-80", nil, 200)
 	var slid string
 	if a := alice.do("session refresh", "POST", "/auth/refresh", nil, 200); a.status == 200 {
@@ -109,6 +113,7 @@ func (v *visit) session(c app.Config) []needle {
 		needle{name: "refresh token", value: registered.Session.RefreshToken, answers: []string{"registration"}},
 		needle{name: "new access token", value: renewed.AccessToken, answers: second},
 		needle{name: "new refresh token", value: renewed.RefreshToken, answers: []string{"refresh"}},
+		needle{name: "API key", value: key.Token, answers: []string{"API key"}}, hashed(key.Token),
 		needle{name: "garbage token", value: "canary-garbage-token-5b"},
 		needle{name: "garbage cookie", value: "canary-garbage-cookie-77"},
 		needle{name: "garbage bearer", value: "canary-garbage-bearer-78"},
@@ -162,12 +167,22 @@ func (v *visit) certificate(deviceID int64, self *visit) []needle {
 	v.do("export as PEM", "GET", one+"/export?format=pem", nil, 200)
 	body := func(text string) string { return strings.Split(text, "\n")[2] }
 	return []needle{
-		{name: "private key", value: string(key.D.FillBytes(make([]byte, 32)))},
+		{name: "private key", value: scalar(t, key)},
 		{name: "private key as PEM", value: body(keyPEM), answers: []string{"export as PEM"}},
-		{name: "refused private key", value: string(other.D.FillBytes(make([]byte, 32)))},
+		{name: "refused private key", value: scalar(t, other)},
 		{name: "refused private key as PEM", value: body(otherKey)},
 		{name: "export password", value: zip.header.Get("X-Export-Password"), answers: []string{"export"}},
 	}
+}
+
+// scalar is the secret number of a key.
+func scalar(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	raw, err := key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // importable is a self-made certificate with its key.

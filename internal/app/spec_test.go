@@ -18,9 +18,9 @@ type schema struct {
 	Required             []string           `json:"required"`
 	Items                *schema            `json:"items"`
 	Enum                 []any              `json:"enum"`
-	MinLength            int                `json:"minLength"`
+	MinLength            int                `json:"minLength"` //nolint:tagliatelle // OpenAPI's
 	Minimum              float64            `json:"minimum"`
-	AdditionalProperties any                `json:"additionalProperties"`
+	AdditionalProperties any                `json:"additionalProperties"` //nolint:tagliatelle // OpenAPI's
 }
 
 // takes reports whether a value of the JSON type may stand here.

@@ -77,22 +77,16 @@ func statements(t *testing.T) []statement {
 // that is the dialect's locking clause, which plans do not depend on.
 func texts(file *ast.File) []string {
 	var list []string
-	var visit func(node ast.Node) bool
-	visit = func(node ast.Node) bool {
-		expression, ok := node.(ast.Expr)
-		if !ok {
-			return true
-		}
-		switch expression.(type) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch expression := node.(type) {
 		case *ast.BinaryExpr, *ast.BasicLit:
-			if text := sum(expression); text != "" {
+			if text := sum(expression.(ast.Expr)); text != "" {
 				list = append(list, text)
 				return false
 			}
 		}
 		return true
-	}
-	ast.Inspect(file, visit)
+	})
 	return list
 }
 

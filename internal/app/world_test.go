@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -16,6 +17,7 @@ type world struct {
 	*program
 	operations []*operation
 	alice, bob *resident
+	postgres   bool // the second engine: what no database sees need not be sent again
 }
 
 // resident is a person with a device and the ids of all that they own, by the
@@ -24,12 +26,13 @@ type resident struct {
 	*caller
 	device *device
 	ids    map[string]string
+	keys   map[string]string // obid → API key that may do everything with it
 }
 
 func newWorld(t *testing.T, db sqldb.Config) *world {
 	t.Helper()
 	p := start(t, settings(t, db), app.Options{}, nil)
-	w := &world{program: p, operations: operations(t, p)}
+	w := &world{program: p, operations: operations(t, p), postgres: db.URL != ""}
 	w.alice = w.settle("alice@example.org", publicID(0xa))
 	w.bob = w.settle("bob@example.org", publicID(0xb))
 	return w
@@ -48,11 +51,12 @@ var steps = []struct {
 	{"POST U/service_webhooks", webhookExample, "webhook_id"},
 	{"POST U/service_webhooks/{webhook_id}/test", func(*resident) any { return nil }, "delivery_id"},
 	{"PUT U/devices/{device_id}/install-config", configExample, ""},
+	{"POST U/apikeys", keyExample, "apikey_id"},
 }
 
 func (w *world) settle(email, deviceID string) *resident {
 	w.t.Helper()
-	r := &resident{caller: w.person(email), ids: map[string]string{}}
+	r := &resident{caller: w.person(email), ids: map[string]string{}, keys: map[string]string{}}
 	r.device = r.enrol(deviceID)
 	r.ids["user_id"] = strconv.FormatInt(r.UserID, 10)
 	r.ids["device_id"] = strconv.FormatInt(r.device.ID, 10)
@@ -74,7 +78,19 @@ func (w *world) settle(email, deviceID string) *resident {
 			r.ids[s.gives] = strconv.FormatInt(made.ID, 10)
 		}
 	}
+	if w.find("POST U/apikeys") != nil {
+		r.keys["*"] = r.key(keyExample(r))
+		r.keys["certificate"] = r.key(permitting(permission("certificates", r.ids["certificate_id"], "read")))
+	}
 	return r
+}
+
+// key makes an API key.
+func (r *resident) key(body any) string {
+	r.p.t.Helper()
+	var made struct{ Token string }
+	r.do("POST", "/apiv1/me/apikeys", body, 201).data(r.p.t, &made)
+	return made.Token
 }
 
 func (w *world) find(line string) *operation {
@@ -98,23 +114,27 @@ func (w *world) fill(o *operation, ids map[string]string) string {
 	})
 }
 
-// as is the credential of the resident that the operation takes. Nobody can
-// have an API key or a worker token yet: these are refused, but never with 5xx.
+// as is the credential of the resident that the operation takes. Where nobody
+// can have one yet, a wrong one: it is refused, but never with 5xx.
 func (w *world) as(o *operation, r *resident) *caller {
 	switch {
 	case o.rule.TakesSession():
 		return r.caller
 	case o.rule.TakesDevice():
 		return r.device.caller
+	case o.rule.TakesKey() && strings.HasSuffix(o.path, "/certificate-assign"):
+		return w.bearer(cmp.Or(r.keys["certificate"], unknownKey))
 	case o.rule.TakesKey():
-		return w.bearer("ak_0123456789012345678901234567890123456789012")
+		return w.bearer(cmp.Or(r.keys["*"], unknownKey))
 	}
 	return w.anonymous()
 }
 
+const unknownKey = "ak_0123456789012345678901234567890123456789012"
+
 // admitted reports whether as gives a credential that the operation accepts.
-func admitted(o *operation) bool {
-	return o.rule.TakesNone() || o.rule.TakesSession() || o.rule.TakesDevice()
+func (w *world) admitted(o *operation) bool {
+	return o.rule.TakesNone() || o.rule.TakesSession() || o.rule.TakesDevice() || o.rule.TakesKey() && len(w.alice.keys) > 0
 }
 
 func accountExample(*resident) any {
@@ -139,4 +159,21 @@ func configExample(r *resident) any {
 func (r *resident) id(parameter string) int64 {
 	id, _ := strconv.ParseInt(r.ids[parameter], 10, 64)
 	return id
+}
+
+func permission(scope, object string, actions ...string) any {
+	return map[string]any{"obtype": scope, "obid": object, "actions": actions}
+}
+
+func permitting(permissions ...any) any {
+	return map[string]any{"name": "key", "expires_in_seconds": 3600, "permissions": permissions}
+}
+
+// keyExample may do everything that a key may.
+func keyExample(*resident) any {
+	return permitting(
+		permission("certificates", "*", "read", "write", "issue"), permission("devices", "*", "read", "write"),
+		permission("acme_accounts", "*", "read", "write"), permission("service_webhooks", "*", "read", "write"),
+		permission("ForInstallConfigUpdate", "*", "update"), permission("ForDeviceAuthenticate", "*", "authenticate"),
+	)
 }
