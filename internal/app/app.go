@@ -22,6 +22,7 @@ import (
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/outbound"
+	"certharbor.dev/certharbor/internal/passkeys"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -61,6 +62,7 @@ type areas struct {
 	limiter  *ratelimit.Limiter
 	mail     *mail.Service
 	identity *identity.Service
+	passkeys *passkeys.Service
 	apikeys  *apikeys.Service
 	devices  *devices.Service
 	feed     *feed.Service
@@ -135,6 +137,10 @@ func (a *App) makeAreas(o Options) error {
 		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(),
 		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
 	})
+	s.passkeys = passkeys.NewService(passkeys.Deps{
+		DB: a.db, Audit: trail, Identity: s.identity, Limiter: s.limiter, Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
+	})
+	s.identity.SetFactors(factors{s.passkeys})
 	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
 	s.devices = devices.NewService(devices.Deps{
 		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity,
@@ -164,6 +170,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.limiter.Register(r)
 	s.mail.Register(r)
 	s.identity.Register(r)
+	s.passkeys.Register(r)
 	s.devices.Register(r)
 	s.webhooks.Register(r)
 	s.issuance.Register(r)
@@ -178,6 +185,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	})
 	mountHealth(m, a.db, version)
 	s.identity.Mount(m)
+	s.passkeys.Mount(m)
 	s.apikeys.Mount(m)
 	s.devices.Mount(m)
 	s.feed.Mount(m)

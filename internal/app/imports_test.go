@@ -32,6 +32,7 @@ var edges = map[string][]string{
 	"jobs":         {"sqldb"},
 	"mail":         {},
 	"outbound":     {},
+	"passkeys":     {"identity"},
 	"ratelimit":    {"fault", "jobs", "sqldb"},
 	"seal":         {},
 	"sqldb":        {"jobs"}, // migrate's test databases hold the job tables
