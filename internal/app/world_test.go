@@ -63,6 +63,9 @@ func (w *world) settle(email, deviceID string) *resident {
 	r.ids["device_public_id"] = deviceID
 	r.ids["*"] = "index.html"
 	r.ids["token"] = "no-such-token"
+	r.ids["credential_id"] = "1" // nobody has a passkey here: it would ask for a step-up everywhere
+	r.ids["provider"] = "github"
+	r.ids["credential_id"] = "4611686018427387903" // none: a passkey takes an authenticator, see package passkeys
 	for _, s := range steps {
 		o := w.find(s.line)
 		if o == nil {
@@ -77,6 +80,11 @@ func (w *world) settle(email, deviceID string) *resident {
 			a.data(w.t, &made)
 			r.ids[s.gives] = strconv.FormatInt(made.ID, 10)
 		}
+	}
+	if w.find("GET U/sessions") != nil {
+		var sessions []struct{ ID int64 }
+		r.do("GET", "/apiv1/me/sessions", nil, 200).data(w.t, &sessions)
+		r.ids["session_id"] = strconv.FormatInt(sessions[0].ID, 10)
 	}
 	if w.find("POST U/apikeys") != nil {
 		r.keys["*"] = r.key(keyExample(r))
