@@ -147,7 +147,7 @@ func (a *App) listen() ([]*server, error) {
 
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           oneAnswer(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
 		WriteTimeout:      2 * time.Minute, // long polls take up to 30 s
