@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// TestREADME runs the commands of "Your first certificate" as they stand in README.md. Only what a
-// test cannot have is exchanged: Let's Encrypt by Pebble, port 80 and 8080 by free ones, sudo by
-// nothing.
+// TestREADME runs the commands of "Your first certificate" and "Automate it" as they stand in
+// README.md. Only what a test cannot have is exchanged: Let's Encrypt by Pebble, port 80 and 8080 by
+// free ones, sudo by nothing.
 func TestREADME(t *testing.T) {
 	t.Parallel()
-	commands := firstCertificateCommands(t)
+	commands := strings.Split(strings.ReplaceAll(section(t, "Your first certificate"), "\\\n", ""), "\n")
 	if len(commands) > 6 {
 		t.Errorf("%d commands, the promise is at most six", len(commands))
 	}
@@ -77,7 +77,19 @@ func TestREADME(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("downloaded %v, %v; want one archive", archives, err)
 	}
-	archive, err := zip.OpenReader(archives[0])
+	holdsKeyAndChain(t, archives[0])
+
+	automate := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", exchange.Replace(section(t, "Automate it")))
+	automate.Dir = folder
+	if out, err := automate.CombinedOutput(); err != nil || strings.Contains(string(out), `"error":{`) || !strings.Contains(string(out), `"trigger":"api_key"`) {
+		t.Fatalf("automate: %v\n%s", err, out)
+	}
+	holdsKeyAndChain(t, filepath.Join(folder, "www.zip"))
+}
+
+func holdsKeyAndChain(t *testing.T, path string) {
+	t.Helper()
+	archive, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,21 +101,20 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// firstCertificateCommands returns the commands of the section's first code block, continued lines
-// joined.
-func firstCertificateCommands(t *testing.T) []string {
+// section returns the first code block under the title.
+func section(t *testing.T, title string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## Your first certificate")
-	_, block, _ := strings.Cut(section, "```\n")
+	_, rest, _ := strings.Cut(string(text), "## "+title)
+	_, block, _ := strings.Cut(rest, "```\n")
 	block, _, ok := strings.Cut(block, "\n```")
 	if !ok {
-		t.Fatal("README.md has no such section with a code block")
+		t.Fatalf("README.md has no section %q with a code block", title)
 	}
-	return strings.Split(strings.ReplaceAll(block, "\\\n", ""), "\n")
+	return block
 }
 
 // awaitAnswer polls an address until the answer holds want; with a folder, through curl and the
