@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
+	"modernc.org/sqlite" // also registers the driver "sqlite"
 )
 
 // Dialect is one of the two engines.
@@ -94,10 +94,11 @@ func (db *DB) openSQLite(path string) error {
 	db.dialect = SQLite
 	common := "file:" + strings.NewReplacer("?", "%3f", "#", "%23").Replace(path) +
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
-	var err error
-	if db.write, err = sql.Open("sqlite", common+"&_txlock=immediate&_pragma=cache_size(-4000)"); err != nil {
+	connector, err := sqlite.NewConnector(common + "&_txlock=immediate&_pragma=cache_size(-4000)&_pragma=wal_autocheckpoint(0)")
+	if err != nil {
 		return fmt.Errorf("open SQLite writer: %w", err)
 	}
+	db.write = sql.OpenDB(watched{connector, db})
 	db.write.SetMaxOpenConns(1)
 	db.writes = newStatements(db.write)
 	if db.read, err = sql.Open("sqlite", common+"&_pragma=query_only(1)&_pragma=cache_size(-2000)"); err != nil {
