@@ -108,11 +108,11 @@ func toAnswer(ctx context.Context, err error) *answer {
 // classify names what is nobody's fault in the request.
 func classify(err error) *fault.Error {
 	switch {
-	case errors.Is(err, sqldb.ErrFull):
+	case sqldb.Is(err, sqldb.ErrFull):
 		return fault.Unavailable(time.Minute, "The server's disk is full; nothing was changed. Free space on it and try again.", err)
-	case errors.Is(err, sqldb.ErrBroken):
+	case sqldb.Is(err, sqldb.ErrBroken):
 		return fault.Unavailable(time.Minute, "The server's disk failed; nothing further is accepted until it is restarted.", err)
-	case errors.Is(err, sqldb.ErrUncertain):
+	case sqldb.Is(err, sqldb.ErrUncertain):
 		return fault.Unavailable(time.Second, "The database did not confirm in time; look before you try again.", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fault.Unavailable(time.Second, "The request was not finished in time; try again.", err)
