@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // ledger is what a client knows of the objects it wrote. Each object has a name
@@ -15,6 +16,7 @@ type ledger struct {
 	mu      sync.Mutex
 	objects map[string]*object
 	acked   int           // acknowledged writes
+	newest  time.Time     // when the acknowledged write that began last began
 	news    chan struct{} // of them, at most one waiting
 }
 
@@ -39,6 +41,7 @@ func (l *ledger) write(name, state string, do func() (id int64, err error)) erro
 	}
 	o.attempted, o.open = state, true
 	l.mu.Unlock()
+	began := time.Now()
 	id, err := do()
 	if err != nil {
 		return err
@@ -50,6 +53,9 @@ func (l *ledger) write(name, state string, do func() (id int64, err error)) erro
 		o.id = id
 	}
 	l.acked++
+	if began.After(l.newest) {
+		l.newest = began
+	}
 	select {
 	case l.news <- struct{}{}:
 	default:
@@ -62,6 +68,13 @@ func (l *ledger) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acked
+}
+
+// lastBegan is when the acknowledged write that began last began.
+func (l *ledger) lastBegan() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest
 }
 
 // get returns the acknowledged state of an object and its id.
