@@ -3,6 +3,7 @@ package app_test
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type resident struct {
 func newWorld(t *testing.T, db sqldb.Config) *world {
 	t.Helper()
 	p := start(t, settings(t, db), app.Options{}, nil)
+	p.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w := &world{program: p, operations: operations(t, p), postgres: db.URL != ""}
 	w.alice = w.settle("alice@example.org", publicID(0xa))
 	w.bob = w.settle("bob@example.org", publicID(0xb))
@@ -63,7 +65,6 @@ func (w *world) settle(email, deviceID string) *resident {
 	r.ids["device_public_id"] = deviceID
 	r.ids["*"] = "index.html"
 	r.ids["token"] = "no-such-token"
-	r.ids["credential_id"] = "1" // nobody has a passkey here: it would ask for a step-up everywhere
 	r.ids["provider"] = "github"
 	r.ids["credential_id"] = "4611686018427387903" // none: a passkey takes an authenticator, see package passkeys
 	for _, s := range steps {
