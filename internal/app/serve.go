@@ -71,6 +71,10 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 	case <-signals:
 	case cause = <-failed:
 	case <-a.db.Broken():
+		// Whoever waits is told so; what runs in the background can save nothing any more.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		shutdown(ctx, a, servers)
 		return errors.New("the disk failed: a write could not be made durable. Nothing was acknowledged after it. Check the disk, then start again")
 	}
 	return errors.Join(cause, drain(ctx, a, servers, signals, log))
@@ -87,6 +91,12 @@ func drain(ctx context.Context, a *App, servers []*server, signals <-chan os.Sig
 		case <-ctx.Done():
 		}
 	}()
+	shutdown(ctx, a, servers)
+	return a.Stop(ctx)
+}
+
+// shutdown answers what is under way until ctx is done.
+func shutdown(ctx context.Context, a *App, servers []*server) {
 	a.Release() // long polls answer now
 	var group sync.WaitGroup
 	for _, s := range servers {
@@ -97,7 +107,6 @@ func drain(ctx context.Context, a *App, servers []*server, signals <-chan os.Sig
 		})
 	}
 	group.Wait()
-	return a.Stop(ctx)
 }
 
 type server struct {
