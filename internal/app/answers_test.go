@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ func (a *answer) check(t *testing.T, name string, o *operation) *problem {
 
 func (a *answer) checkSuccess(t *testing.T, name string, o *operation) {
 	t.Helper()
+	if o != nil && o.raw && o.method == http.MethodGet && a.status == http.StatusFound {
+		return // to the name of this host that passkeys need
+	}
 	if !slices.Contains([]int{200, 201, 204}, a.status) {
 		t.Errorf("%s: status %d", name, a.status)
 	}

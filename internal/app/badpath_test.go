@@ -70,7 +70,7 @@ func badSegment(t *testing.T, w *world, o *operation, parameter, segment string)
 		want = []int{403}
 	case parameter == "device_public_id":
 		want = []int{400}
-	case parameter == "token": // raw: what the path is for is its own affair
+	case parameter == "token", parameter == "provider": // no ids: what the path is for is its own affair
 		want = []int{400, 404}
 	case o.line() == notImplemented:
 		want = []int{501}
@@ -97,6 +97,9 @@ func TestBadQueries(t *testing.T) {
 		w := newWorld(t, db)
 		for _, o := range w.operations {
 			for parameter, s := range o.query {
+				if o.method == http.MethodDelete {
+					continue // a good value among the bad ones would end sessions
+				}
 				list := slices.Concat(badParameters, farNumbers)
 				isNumber := s.takes("integer") && s.Type != nil
 				if isNumber && !w.postgres { // refused before there is a database

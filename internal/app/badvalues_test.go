@@ -11,8 +11,9 @@ import (
 // place stands for the value that is put into a good body.
 const place = "@@PLACE@@"
 
-// echo is part of some bad values; no answer repeats it for a secret member.
-const echo = "Canary-Echo-51d7"
+// echo is part of some bad values; no answer repeats it for a secret member. It
+// is not good enough for a password: that would end the session that asks.
+const echo = "canary-echo-51d7"
 
 // badValues are put where every member of every body is.
 func badValues() []string {

@@ -13,12 +13,13 @@ import (
 )
 
 // small are the tables that do not grow with use.
-var small = []string{"settings", "device_signing_keys"}
+var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_keys"}
 
 // whole are the statements that may read a table whole or sort what they read,
 // and why.
 var whole = map[string]string{
-	"issuance.challengesOf": "sorts the challenges of one order: as many as it has names, a hundred at the most",
+	"identity.confirmedUser": "stops at the first that fits, and the first user of all is one",
+	"issuance.challengesOf":  "sorts the challenges of one order: as many as it has names, a hundred at the most",
 }
 
 // Every statement of the program finds its rows through an index, in tables of
