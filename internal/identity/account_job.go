@@ -21,6 +21,11 @@ func (accountArgs) Kind() string { return "identity.account" }
 // handleRequest does what a request asks for, once: its row goes with the
 // effects.
 func (s *Service) handleRequest(ctx context.Context, id int64) error {
+	// The first code of all makes the key in a transaction of its own, which on
+	// SQLite cannot begin within another.
+	if _, err := s.codeKeys.get(ctx, s.now().UnixMilli()); err != nil {
+		return err
+	}
 	return s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		r, err := New(tx).takeAccountRequest(ctx, id)
 		if sqldb.Is(err, sqldb.ErrNotFound) {
