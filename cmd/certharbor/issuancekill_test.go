@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -190,17 +189,7 @@ func (i *issuer) untilKilled(all []*attempt) {
 // reports whether there is work that goes on at the authority.
 func (i *issuer) left(all []*attempt) bool {
 	i.t.Helper()
-	folder := i.t.TempDir()
-	for _, suffix := range []string{"", "-wal"} {
-		content, err := os.ReadFile(filepath.Join(i.data, "certharbor.db"+suffix))
-		if err != nil {
-			i.t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "copy.db"+suffix), content, 0o600); err != nil {
-			i.t.Fatal(err)
-		}
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "copy.db"))
+	db, err := sql.Open("sqlite", "file:"+copyDatabase(i.t, i.data, i.t.TempDir()))
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,9 @@ type ledger struct {
 	newest  time.Time     // when the acknowledged write that began last began
 	news    chan struct{} // of them, at most one waiting
 }
+
+// nothingChanged is what the server says when a write certainly did not happen.
+const nothingChanged = "The server's disk is full; nothing was changed."
 
 type object struct {
 	state     string // as it was acknowledged last
@@ -43,11 +48,14 @@ func (l *ledger) write(name, state string, do func() (id int64, err error)) erro
 	l.mu.Unlock()
 	began := time.Now()
 	id, err := do()
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err != nil {
+		if r, ok := errors.AsType[*refused](err); ok && strings.Contains(string(r.Body), nothingChanged) {
+			o.open = false
+		}
+		return err
+	}
 	o.state, o.open = state, false
 	if id != 0 || state == "" {
 		o.id = id
