@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	kills   = 25 // of a server under load
-	writers = 4
+	kills      = 25 // of a server under load
+	writers    = 4
+	startKills = 12
 )
 
 // Whatever was acknowledged is there after a kill -9, and nothing is half there.
@@ -37,6 +38,27 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	s.stop()
 	checkDatabase(t, filepath.Join(data, "certharbor.db"))
 	t.Logf("%d acknowledged writes, %d kills", l.count(), kills)
+}
+
+// A first start that is killed anywhere, in the midst of the migrations or
+// while the master key is made, leaves nothing that keeps the next from serving.
+func TestKilledInTheFirstStart(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	serve(t, setup{data: t.TempDir()}).stop()
+	whole := time.Since(begun)
+	for n := range startKills {
+		data := t.TempDir()
+		s := launch(t, setup{data: data})
+		select { // the moment is random in time: nothing outside tells how far a start is
+		case <-time.After(whole * time.Duration(n) / startKills):
+		case <-s.exited:
+			t.Fatalf("the server ended by itself:\n%s", s.log)
+		}
+		s.kill()
+		serve(t, setup{data: data}).stop()
+		checkDatabase(t, filepath.Join(data, "certharbor.db"))
+	}
 }
 
 // load lets the writers write at once and kills the server after the given
