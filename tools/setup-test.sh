@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the programs which the tests run are installed: a PostgreSQL server, strace,
-# openssl, curl and a C compiler (the race detector links with it). As root with apt-get it installs what
+# openssl, curl, Chromium (for pages that need a real browser; 124 MB, 20 seconds) and a C compiler
+# (the race detector links with it). As root with apt-get it installs what
 # is missing; otherwise it says what to install and ends with an error.
 set -euo pipefail
 
@@ -13,6 +14,11 @@ found_postgres() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
 }
 
+# found_chromium looks for what tools/browser starts.
+found_chromium() {
+	command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1
+}
+
 found_compiler() {
 	command -v "${CC:-gcc}" >/dev/null 2>&1 || command -v cc >/dev/null 2>&1
 }
@@ -22,6 +28,7 @@ found_postgres || packages+=(postgresql)
 command -v strace >/dev/null 2>&1 || packages+=(strace)
 command -v openssl >/dev/null 2>&1 || packages+=(openssl)
 command -v curl >/dev/null 2>&1 || packages+=(curl)
+found_chromium || packages+=(chromium)
 found_compiler || packages+=(gcc libc6-dev)
 
 if [ "${#packages[@]}" -eq 0 ]; then

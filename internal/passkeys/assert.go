@@ -31,9 +31,9 @@ type ceremony struct {
 
 // proof is the outcome of a ceremony: whose passkey was used, or why not.
 type proof struct {
-	userID int64
-	method identity.Method
-	reason error // not nil: refused
+	userID  int64
+	method  identity.Method
+	refused string // why, "": not refused
 }
 
 // assert uses up the challenge, verifies the assertion and advances the passkey.
@@ -46,22 +46,22 @@ func (s *Service) assert(ctx context.Context, tx *sqldb.Tx, c ceremony, parsed *
 		return proof{}, err
 	}
 	if !good { // nobody knows whom this concerns, and it costs too little to fill a log with
-		return proof{reason: errors.New("the challenge is unknown, used or late")}, nil
+		return proof{refused: "the challenge is unknown, used or late"}, nil
 	}
 	r, err := New(tx).lockPasskey(ctx, parsed.RawID)
 	if sqldb.Is(err, sqldb.ErrNotFound) {
-		return s.refuse(ctx, tx, c, passkeyRow{UserID: c.userID}, errors.New("the passkey is unknown"))
+		return s.refuse(ctx, tx, c, passkeyRow{UserID: c.userID}, "the passkey is unknown")
 	}
 	if err != nil {
 		return proof{}, fmt.Errorf("read a passkey: %w", err)
 	}
 	if c.userID != 0 && r.UserID != c.userID {
-		return s.refuse(ctx, tx, c, passkeyRow{UserID: c.userID}, errors.New("the passkey is another user's"))
+		return s.refuse(ctx, tx, c, passkeyRow{UserID: c.userID}, "the passkey is another user's")
 	}
 	// Nobody said before who signs in, so the authenticator must (Web
 	// Authentication Level 2, section 7.2 step 6).
 	if c.userID == 0 && len(parsed.Response.UserHandle) == 0 {
-		return s.refuse(ctx, tx, c, r, errors.New("the user handle is missing"))
+		return s.refuse(ctx, tx, c, r, "the user handle is missing")
 	}
 	handle, err := New(tx).handleOf(ctx, r.UserID)
 	if err != nil {
@@ -97,19 +97,15 @@ func (s *Service) verify(r passkeyRow, handle []byte, parsed *protocol.ParsedCre
 
 // reason is what go-webauthn found wrong, for the log and the audit log alone:
 // it may quote the origin that a browser named.
-func reason(err error) error {
-	found, ok := errors.AsType[*protocol.Error](err)
-	if !ok {
-		return err
-	}
-	text := found.Details
-	if found.DevInfo != "" {
-		text += ": " + found.DevInfo
+func reason(err error) string {
+	text := err.Error()
+	if found, ok := errors.AsType[*protocol.Error](err); ok && found.DevInfo != "" {
+		text = found.Details + ": " + found.DevInfo
 	}
 	if len(text) > maxReason {
 		text = text[:maxReason]
 	}
-	return errors.New(strings.ToValidUTF8(text, ""))
+	return strings.ToValidUTF8(text, "")
 }
 
 // regressed refuses a passkey whose counter did not grow: somebody may have a
@@ -127,16 +123,16 @@ func (s *Service) regressed(ctx context.Context, tx *sqldb.Tx, c ceremony, r pas
 	if err != nil {
 		return proof{}, err
 	}
-	return s.refuse(ctx, tx, c, r, errors.New("the signature counter went back"))
+	return s.refuse(ctx, tx, c, r, "the signature counter went back")
 }
 
-func (s *Service) refuse(ctx context.Context, tx *sqldb.Tx, c ceremony, r passkeyRow, reason error) (proof, error) {
+func (s *Service) refuse(ctx context.Context, tx *sqldb.Tx, c ceremony, r passkeyRow, reason string) (proof, error) {
 	about := fmt.Sprintf("user %d", r.UserID)
 	if r.ID != 0 {
 		about = object(r.ID)
 	}
-	return proof{reason: reason}, s.audit.Record(ctx, tx, audit.Entry{
+	return proof{refused: reason}, s.audit.Record(ctx, tx, audit.Entry{
 		UserID: r.UserID, Action: c.refusal, Object: about,
-		Detail: map[string]any{"reason": reason.Error(), "ip": web.ClientIP(ctx)},
+		Detail: map[string]any{"reason": reason, "ip": web.ClientIP(ctx)},
 	})
 }

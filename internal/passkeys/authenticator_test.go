@@ -43,6 +43,7 @@ type authenticator struct {
 	after  func(body map[string]any)                   // after it
 }
 
+//nolint:tagliatelle // the names of Web Authentication
 type clientData struct {
 	Type        string `json:"type"`
 	Challenge   string `json:"challenge"`

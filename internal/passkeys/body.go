@@ -13,6 +13,8 @@ import (
 // CreatedCredential is the toJSON of the credential that navigator.credentials.create
 // made (RegistrationResponseJSON of Web Authentication Level 3), and a name.
 // Browsers add members; those that are not here prove nothing and are ignored.
+//
+//nolint:tagliatelle // the names of Web Authentication
 type CreatedCredential struct {
 	_        struct{}        `json:"-" additionalProperties:"true"`
 	Name     string          `json:"name,omitempty" maxLength:"200" doc:"What the owner calls the passkey."`
@@ -22,6 +24,7 @@ type CreatedCredential struct {
 	Response createdResponse `json:"response"`
 }
 
+//nolint:tagliatelle // the names of Web Authentication
 type createdResponse struct {
 	_                 struct{} `json:"-" additionalProperties:"true"`
 	ClientDataJSON    string   `json:"clientDataJSON" maxLength:"16384" doc:"What the browser says of itself, base64url."`
@@ -31,6 +34,8 @@ type createdResponse struct {
 
 // AssertedCredential is the toJSON of the credential that navigator.credentials.get gave
 // (AuthenticationResponseJSON of Web Authentication Level 3).
+//
+//nolint:tagliatelle // the names of Web Authentication
 type AssertedCredential struct {
 	_        struct{}         `json:"-" additionalProperties:"true"`
 	ID       string           `json:"id" maxLength:"1400" doc:"Id of the credential, base64url."`
@@ -39,6 +44,7 @@ type AssertedCredential struct {
 	Response assertedResponse `json:"response"`
 }
 
+//nolint:tagliatelle // the names of Web Authentication
 type assertedResponse struct {
 	_                 struct{} `json:"-" additionalProperties:"true"`
 	ClientDataJSON    string   `json:"clientDataJSON" maxLength:"16384" doc:"What the browser says of itself, base64url."`

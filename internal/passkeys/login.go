@@ -2,6 +2,7 @@ package passkeys
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"certharbor.dev/certharbor/internal/access"
@@ -12,8 +13,8 @@ import (
 )
 
 // errSignIn is the one refusal, whatever is wrong; the audit log has the reason.
-func errSignIn(reason error) error {
-	return fault.Unauthorized("The passkey was not accepted; ask for new options and try again, or sign in another way.").Because(reason)
+func errSignIn(reason string) error {
+	return fault.Unauthorized("The passkey was not accepted; ask for new options and try again, or sign in another way.").Because(errors.New(reason))
 }
 
 // LoginOptions begins a sign-in and gives the cookie that ties it to the
@@ -59,7 +60,7 @@ func (s *Service) Login(ctx context.Context, body *AssertedCredential) (*SignedI
 	c := ceremony{purpose: toLogin, boundTo: browserBinding(secret), refusal: "session.sign_in_refused"}
 	if good, err := s.stands(ctx, parsed.Response.CollectedClientData.Challenge, c.purpose, c.boundTo); !good || err != nil {
 		if err == nil {
-			err = errSignIn(nil)
+			err = errSignIn("the challenge is unknown, used or late")
 		}
 		return nil, err
 	}
@@ -71,14 +72,14 @@ func (s *Service) Login(ctx context.Context, body *AssertedCredential) (*SignedI
 		if err != nil {
 			return err
 		}
-		if proof.reason != nil {
-			refused = errSignIn(proof.reason)
+		if proof.refused != "" {
+			refused = errSignIn(proof.refused)
 			return nil
 		}
 		session, user, err := s.identity.SignIn(ctx, tx, proof.userID, proof.method)
 		if fault.Is(err, fault.CodeUnauthorized) { // the user is disabled
-			refused = errSignIn(err)
-			_, err = s.refuse(ctx, tx, c, passkeyRow{UserID: proof.userID}, err)
+			proof, err = s.refuse(ctx, tx, c, passkeyRow{UserID: proof.userID}, "the user is not active")
+			refused = errSignIn(proof.refused)
 			return err
 		}
 		in.User, in.Cookies = user, []*http.Cookie{session, s.browser(ctx, "")}
@@ -140,8 +141,8 @@ func (s *Service) StepUp(ctx context.Context, body *AssertedCredential) (identit
 		if err != nil {
 			return err
 		}
-		if proof.reason != nil {
-			refused = errSignIn(proof.reason)
+		if proof.refused != "" {
+			refused = errSignIn(proof.refused)
 			return nil
 		}
 		method = proof.method

@@ -13,6 +13,8 @@ const ceremonyTime = 5 * time.Minute
 
 // CreationOptions are PublicKeyCredentialCreationOptionsJSON (Web Authentication
 // Level 3, section 5.1.8).
+//
+//nolint:tagliatelle // the names of Web Authentication
 type CreationOptions struct {
 	RP                     relyingPartyEntity     `json:"rp"`
 	User                   passkeyUser            `json:"user"`
@@ -26,6 +28,8 @@ type CreationOptions struct {
 
 // RequestOptions are PublicKeyCredentialRequestOptionsJSON (Web Authentication
 // Level 3, section 5.1.9).
+//
+//nolint:tagliatelle // the names of Web Authentication
 type RequestOptions struct {
 	Challenge        string                 `json:"challenge" doc:"base64url; for one answer."`
 	Timeout          int64                  `json:"timeout" doc:"Milliseconds."`
@@ -39,6 +43,7 @@ type relyingPartyEntity struct {
 	Name string `json:"name"`
 }
 
+//nolint:tagliatelle // the names of Web Authentication
 type passkeyUser struct {
 	ID          string `json:"id" doc:"base64url of 64 random bytes."`
 	Name        string `json:"name"`
@@ -56,6 +61,7 @@ type credentialDescriptor struct {
 	Transports []string `json:"transports"`
 }
 
+//nolint:tagliatelle // the names of Web Authentication
 type authenticatorSelection struct {
 	ResidentKey        string `json:"residentKey"`
 	RequireResidentKey bool   `json:"requireResidentKey"`

@@ -1,6 +1,7 @@
 package passkeys
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -51,8 +52,9 @@ func algorithmName(number int64) string {
 		return "EdDSA"
 	case webauthncose.AlgRS256:
 		return "RS256"
+	default: // nothing else is stored
+		return ""
 	}
-	return ""
 }
 
 // methods names how a user signed in with a passkey, as RFC 8176 has it. Without
@@ -84,7 +86,7 @@ func cleanName(name string) (string, error) {
 func checkKey(coseKey []byte) (algorithm int64, err error) {
 	key, err := webauthncose.ParsePublicKey(coseKey)
 	if err != nil {
-		return 0, fmt.Errorf("parse the public key: %w", err)
+		return 0, errors.New("it cannot be read")
 	}
 	var belongs webauthncose.COSEAlgorithmIdentifier
 	switch key := key.(type) {
@@ -95,11 +97,11 @@ func checkKey(coseKey []byte) (algorithm int64, err error) {
 	case webauthncose.RSAPublicKeyData:
 		algorithm, belongs = key.Algorithm, webauthncose.AlgRS256
 		if bits := new(big.Int).SetBytes(key.Modulus).BitLen(); bits < minRSABits || bits > maxRSABits {
-			return 0, fault.Invalid("response", "the RSA key has %d bits; %d to %d are accepted", bits, minRSABits, maxRSABits)
+			return 0, fmt.Errorf("RSA of %d bits instead of %d to %d", bits, minRSABits, maxRSABits)
 		}
 	}
 	if belongs == 0 || algorithm != int64(belongs) {
-		return 0, fault.Invalid("response", "the key is not one of ES256, EdDSA and RS256")
+		return 0, errors.New("not one of ES256, EdDSA and RS256")
 	}
 	return algorithm, nil
 }

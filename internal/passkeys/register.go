@@ -3,6 +3,7 @@ package passkeys
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -94,10 +95,10 @@ func (s *Service) Add(ctx context.Context, body *CreatedCredential) (Passkey, er
 		if err != nil {
 			return err
 		}
-		r, err := s.attested(parsed, handle)
-		if err != nil {
-			refused = err
-			return nil
+		r, refusal := s.attested(parsed, handle)
+		if refusal != nil {
+			refused = refusal
+			return nil //nolint:nilerr // committed: the challenge stays used
 		}
 		r.UserID, r.Name = caller.UserID, name
 		if refused, err = s.insert(ctx, tx, &r); refused == nil && err == nil {
@@ -112,8 +113,8 @@ func (s *Service) Add(ctx context.Context, body *CreatedCredential) (Passkey, er
 }
 
 // attested verifies what the authenticator made and gives the row for it, still
-// without owner and name (section 7.1). Errors are faults: 5000.
-func (s *Service) attested(parsed *protocol.ParsedCredentialCreationData, handle []byte) (passkeyRow, error) {
+// without owner and name (section 7.1). A refusal is 5000.
+func (s *Service) attested(parsed *protocol.ParsedCredentialCreationData, handle []byte) (passkeyRow, *fault.Error) {
 	format := parsed.Response.AttestationObject.Format
 	if format != none && format != string(protocol.AttestationFormatPacked) {
 		// None was asked for. Browsers may pass on what a key signed with itself;
@@ -129,14 +130,11 @@ func (s *Service) attested(parsed *protocol.ParsedCredentialCreationData, handle
 	}
 	credential, err := s.library.CreateCredential(person{handle: handle}, session, parsed)
 	if err != nil {
-		return passkeyRow{}, fault.Invalid("response", "could not be verified; ask for new options and try again").Because(reason(err))
+		return passkeyRow{}, fault.Invalid("response", "could not be verified; ask for new options and try again").Because(errors.New(reason(err)))
 	}
 	algorithm, err := checkKey(credential.PublicKey)
 	if err != nil {
-		if fault.As(err) == nil {
-			err = fault.Invalid("response", "holds a key that is not accepted").Because(err)
-		}
-		return passkeyRow{}, err
+		return passkeyRow{}, fault.Invalid("response", "holds a key that is not accepted: %s", err).Because(err)
 	}
 	hints, err := json.Marshal(cleanTransports(parsed.Raw.AttestationResponse.Transports))
 	if err != nil {

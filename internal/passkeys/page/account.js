@@ -90,7 +90,7 @@ async function passwordAgain() {
   const password = form.elements.password.value;
   form.reset();
   if (dialog.returnValue !== 'go') throw new Error('Nothing was changed.');
-  await call('POST', '/auth/general', { action: 'login', email: user.email, password });
+  await call('POST', '/auth/step-up', { password });
 }
 
 // on wires a form or button to an action; one runs at a time.
@@ -107,15 +107,26 @@ async function run(action) {
   if (busy) return;
   busy = true;
   say('…');
+  let message = '';
+  let failed = null;
   try {
-    say((await action()) || '');
+    message = (await action()) || '';
+  } catch (error) {
+    failed = error;
+  }
+  try {
     await show();
   } catch (error) {
-    say(error.name === 'NotAllowedError' ? 'The passkey was not used: cancelled, or none for this site.' : error.message, true);
-    if (error.code === 5018) await show().catch(() => {});
-  } finally {
-    busy = false;
+    failed = failed || error;
   }
+  busy = false;
+  say(failed ? explain(failed) : message, failed !== null);
+}
+
+function explain(error) {
+  if (error.name === 'NotAllowedError') return 'The passkey was not used: cancelled, or none for this site.';
+  if (error.name === 'InvalidStateError') return 'This device has a passkey for the account already.';
+  return error.message;
 }
 
 function row(label, note, remove) {
