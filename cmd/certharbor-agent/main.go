@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,6 +26,9 @@ const (
 )
 
 func main() {
+	// Libraries print there, the trace of HTTP/2 above all, which
+	// GODEBUG=http2debug=1 switches on and which holds tokens and keys.
+	log.SetOutput(io.Discard)
 	// The first signal ends what can wait, the second ends the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

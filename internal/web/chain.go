@@ -177,7 +177,8 @@ func (m *Mux) wrongMethod(w http.ResponseWriter, r *http.Request) {
 
 func (m *Mux) logRequest(r *http.Request, s *state, micros int64) {
 	level := slog.LevelInfo
-	if s.w.status >= http.StatusInternalServerError && s.w.status != http.StatusNotImplemented {
+	left := errors.Is(r.Context().Err(), context.Canceled) // nobody reads the answer
+	if s.w.status >= http.StatusInternalServerError && s.w.status != http.StatusNotImplemented && !left {
 		level = slog.LevelError
 	}
 	if !m.log.Enabled(r.Context(), level) {
