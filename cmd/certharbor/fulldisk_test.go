@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -144,7 +145,7 @@ func (w *writer) refused(t *testing.T, err error) int {
 	if err == nil {
 		return 0
 	}
-	r, ok := err.(*refused)
+	r, ok := errors.AsType[*refused](err)
 	if !ok || r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || !strings.Contains(string(r.Body), nothingChanged) {
 		t.Errorf("a full disk: %v", err)
 	}

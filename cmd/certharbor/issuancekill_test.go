@@ -162,6 +162,7 @@ func (i *issuer) order(a *attempt) {
 // the moment came, this is the moment.
 func (i *issuer) untilKilled(all []*attempt) {
 	i.t.Helper()
+	defer i.countdown.Store(0) // the next server is not killed
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.After(patience); ; {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -71,7 +72,7 @@ func (l *ledger) load(t *testing.T, s *server, all []*writer, acknowledgements i
 		group.Go(func() {
 			if r := w.run(t.Context()); r != nil {
 				t.Errorf("writer %d: %v", w.number, r)
-				s.command.Process.Kill()
+				s.signal(syscall.SIGKILL)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func (w *writer) run(ctx context.Context) *refused {
 		}
 		if err != nil {
 			<-w.me.server.exited
-			return nil
+			return nil //nolint:nilerr // no answer is what a kill looks like
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func emptyPostgres(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := db.Exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil { //nolint:noctx // the test's is over
+		if _, err := db.Exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil { //nolint:noctx // the context of the test is over
 			t.Error(err)
 		}
 		db.Close()
@@ -139,10 +140,7 @@ func (c caller) refusedWith(t *testing.T, method, path string, statuses ...int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, status := range statuses {
-		if a.Status == status {
-			return
-		}
+	if !slices.Contains(statuses, a.Status) {
+		t.Errorf("%s %s: %d %s, want %v", method, path, a.Status, a.Body, statuses)
 	}
-	t.Errorf("%s %s: %d %s, want %v", method, path, a.Status, a.Body, statuses)
 }

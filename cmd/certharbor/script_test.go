@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The commands as an operator types them. Beside testscript's own commands:
@@ -51,6 +52,11 @@ func TestHelpOfEveryCommandHasAnExample(t *testing.T) {
 		if c.Short == "" || !strings.Contains(c.Example, c.CommandPath()) {
 			t.Errorf("%s: short %q, example %q", c.CommandPath(), c.Short, c.Example)
 		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s has no description", c.CommandPath(), f.Name)
+			}
+		})
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
