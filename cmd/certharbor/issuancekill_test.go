@@ -60,10 +60,13 @@ func (i *issuer) start() {
 
 // attempt is one issuance of one certificate that is ordered once.
 type attempt struct {
-	name   string
-	cert   int64
-	issue  issueRow
-	before issueRow // as the killed server left it; id 0: it did not get that far
+	name  string
+	cert  int64
+	issue issueRow
+
+	before     issueRow // as the killed server left it; id 0: it did not get that far
+	unrecorded int      // kills before an order was recorded
+	orders     int      // that the authority had when one was recorded
 }
 
 type issueRow struct {
@@ -124,17 +127,30 @@ func (i *issuer) round(number int, killAfter int64) []*attempt {
 		i.order(a)
 	}
 	if killAfter > 0 {
-		i.untilKilled(all)
-		work, requests := i.left(all), i.ca.begun.Load()
-		i.start()
-		if work {
-			i.goesOn(requests)
-		}
+		i.killed(all)
+	}
+	if killAfter > 0 && number%2 == 0 { // and once more, soon after the start
+		i.countdown.Store(1 + rand.Int64N(20))
+		i.killed(all)
 	}
 	for _, a := range all {
 		i.finish(a)
 	}
 	return all
+}
+
+// killed waits for the kill, starts the server again and sees that it goes on.
+func (i *issuer) killed(all []*attempt) {
+	i.t.Helper()
+	i.untilKilled(all)
+	work, requests := i.left(all), i.ca.begun.Load()
+	i.start()
+	if work {
+		i.goesOn(requests)
+	}
+	for _, a := range all {
+		i.again(a)
+	}
 }
 
 // prepare makes an account and a certificate with it.
@@ -155,6 +171,19 @@ func (i *issuer) order(a *attempt) {
 	i.t.Helper()
 	if err := i.me.call(i.t.Context(), "POST", a.path(), nil, http.StatusCreated, &a.issue); err != nil {
 		<-i.server.exited
+	}
+}
+
+// again places the order whose answer the kill swallowed. When it is there
+// already, this is the same one.
+func (i *issuer) again(a *attempt) {
+	i.t.Helper()
+	if a.issue.ID != 0 {
+		return
+	}
+	i.me.must("POST", a.path(), nil, 0, &a.issue)
+	if a.before.ID != 0 && a.issue.ID != a.before.ID {
+		i.t.Errorf("%s: attempt %d was under way, and %d was begun beside it", a.name, a.before.ID, a.issue.ID)
 	}
 }
 
@@ -197,6 +226,7 @@ func (i *issuer) left(all []*attempt) bool {
 	defer db.Close()
 	work := false
 	for _, a := range all {
+		recorded := a.before.OrderURL
 		err := db.QueryRowContext(i.t.Context(), "SELECT id, status, order_url FROM issuances WHERE cert_id = $1", a.cert).Scan(&a.before.ID, &a.before.Status, &a.before.OrderURL)
 		if err != nil && err != sql.ErrNoRows {
 			i.t.Fatal(err)
@@ -206,8 +236,15 @@ func (i *issuer) left(all []*attempt) bool {
 			i.t.Errorf("%s: the acknowledged issuance %d is %d after the kill", a.name, a.issue.ID, a.before.ID)
 		}
 		orders, _ := i.ca.of(a.name)
-		if a.before.OrderURL != "" && !slices.Contains(orders, a.before.OrderURL) {
+		switch {
+		case recorded != "" && recorded != a.before.OrderURL:
+			i.t.Errorf("%s: order %s was recorded, now it is %q", a.name, recorded, a.before.OrderURL)
+		case a.before.OrderURL == "":
+			a.unrecorded++
+		case !slices.Contains(orders, a.before.OrderURL):
 			i.t.Errorf("%s: recorded order %s, the authority made %v", a.name, a.before.OrderURL, orders)
+		case recorded == "":
+			a.orders = len(orders)
 		}
 	}
 	return work
