@@ -14,5 +14,7 @@
 // must not be lost is a row.
 //
 // After a failed sync nothing more is acknowledged: the DB is broken for good
-// and the process has to be restarted (see Broken).
+// and the process has to be restarted (see Broken). On SQLite this holds
+// whoever wrote, the job engine included, and for the syncs of checkpoints,
+// which are therefore made here and not by SQLite inside of a commit.
 package sqldb
