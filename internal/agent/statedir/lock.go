@@ -17,9 +17,11 @@ var ErrLocked = errors.New("another certharbor-agent is using the state folder")
 
 const lockName = "lock"
 
-// How often and how long Lock waits for a look of Holder to end.
+// How often and how long Lock waits: for a look of Holder to end, and for a
+// process that was just killed, whose lock lives on for an instant in a child
+// that it was about to start.
 const (
-	looks = 5
+	looks = 100
 	look  = 10 * time.Millisecond
 )
 
