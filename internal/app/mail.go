@@ -21,11 +21,16 @@ func (a *App) mailTransport() (mail.Transport, error) {
 	return smtp, nil
 }
 
-// setupLink is the link with which the first administrator is made, "" when
-// there is a user. The secret stands after the #: browsers send it to nobody,
-// so that it is in no log.
+// SetupToken is the secret of the link with which the first administrator is
+// made, "" when there is a user.
+func (a *App) SetupToken(ctx context.Context) (string, error) {
+	return a.areas.identity.SetupToken(ctx)
+}
+
+// setupLink is the link of a new setup token, or "". The secret stands after
+// the #: browsers send it to nobody, so that it is in no log.
 func (a *App) setupLink(ctx context.Context) (string, error) {
-	token, err := a.areas.identity.SetupToken(ctx)
+	token, err := a.SetupToken(ctx)
 	if token == "" || err != nil {
 		return "", err
 	}

@@ -333,11 +333,12 @@ func TestLimitsOfRequests(t *testing.T) {
 }
 
 func general(action, email string, pairs []string) string {
-	body := fmt.Sprintf(`{"action":%q,"email":%q`, action, email)
+	var body strings.Builder
+	fmt.Fprintf(&body, `{"action":%q,"email":%q`, action, email)
 	for i := 0; i < len(pairs); i += 2 {
-		body += fmt.Sprintf(`,%q:%q`, pairs[i], pairs[i+1])
+		fmt.Fprintf(&body, `,%q:%q`, pairs[i], pairs[i+1])
 	}
-	return body + "}"
+	return body.String() + "}"
 }
 
 func TestSweepForgetsTheUnconfirmed(t *testing.T) {

@@ -19,7 +19,8 @@ func sourceHash(source string) string {
 
 // The token stands after the # of the link, which browsers send to nobody.
 const (
-	setupStyle  = `body{font-family:sans-serif;max-width:32em;margin:3em auto;padding:0 1em}label{display:block;margin:1em 0}input{display:block;width:100%;padding:.4em;box-sizing:border-box}`
+	setupStyle = `body{font-family:sans-serif;max-width:32em;margin:3em auto;padding:0 1em}
+label{display:block;margin:1em 0}input{display:block;width:100%;padding:.4em;box-sizing:border-box}`
 	setupScript = `
 const form = document.forms[0], message = document.getElementById("message");
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || new URLSearchParams(location.search).get("token") || "";

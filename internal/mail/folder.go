@@ -17,12 +17,9 @@ type Folder struct {
 	Log  *slog.Logger
 }
 
-// folderSender is the From of messages that go nowhere.
-var folderSender = mail.Address{Name: "CertHarbor", Address: "certharbor@localhost.localdomain"}
-
 // Send implements Transport. An attempt that is repeated replaces the file.
 func (f *Folder) Send(ctx context.Context, e *Envelope) error {
-	message, err := compose(e, &folderSender)
+	message, err := compose(e, &mail.Address{Name: "CertHarbor", Address: "certharbor@localhost.localdomain"})
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 // The only account of the server.
 const (
 	User     = "mailer"
-	Password = "Canary-SMTP-Password-55"
+	Password = "Canary-SMTP-Password-55" //nolint:gosec // of a server that lives as long as a test
 )
 
 // Options say what the server does. The zero value takes everything in clear.
