@@ -25,7 +25,7 @@ const (
 )
 
 // directories are the well-known ones; the keys are values of provider.
-var directories = map[string]string{
+var directories = map[string]string{ //nolint:gosec,gochecknoglobals // addresses; never written
 	"letsencrypt":         "https://acme-v02.api.letsencrypt.org/directory",
 	"letsencrypt-staging": "https://acme-staging-v02.api.letsencrypt.org/directory",
 	"zerossl":             "https://acme.zerossl.com/v2/DV90",
