@@ -34,6 +34,8 @@ func serveBare(name, addr, folder string) error {
 	switch name {
 	case "jwt":
 		mux.HandleFunc("GET /poll", barePoll)
+	case "hash":
+		mux.HandleFunc("GET /hash", bareHash)
 	case "certificates":
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "certharbor.db")+"?_pragma=query_only(1)&_pragma=journal_mode(WAL)")
 		if err != nil {

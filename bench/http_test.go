@@ -124,7 +124,7 @@ func report(t testing.TB, what string, ours, bare time.Duration, limit float64) 
 	if b, ok := t.(*testing.B); ok {
 		b.ReportMetric(ratio, "ratio")
 	}
-	fmt.Printf("%-34s ours %9s  bare %9s  ratio %5.2f  goal ≤ %.1f  %s\n", what, ours, bare, ratio, limit, verdict)
+	fmt.Printf("%-34s ours %9s  bare %9s  ratio %5.2f  goal ≤ %g  %s\n", what, ours, bare, ratio, limit, verdict)
 }
 
 // An idle device asks for news and there is none.

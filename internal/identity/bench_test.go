@@ -1,8 +1,11 @@
 package identity
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/argon2"
 
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb/dbtest"
@@ -36,6 +39,29 @@ func BenchmarkSession(b *testing.B) {
 			if err := stmt.QueryRowContext(r.Context(), hash).Scan(&id, &user, &amr, &acr, &authTime, &seen, &expires, &roles); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+}
+
+// BenchmarkPasswordLogin is a whole sign-in with the real hash, beside the hash
+// alone.
+func BenchmarkPasswordLogin(b *testing.B) {
+	h := build(b, dbtest.SQLite(b))
+	h.passwords.derive = argon2.IDKey
+	setColumn(b, h.db, "password", "", h.ada)
+	if err := h.SetPassword(b.Context(), h.ada, adaPass); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("login", func(b *testing.B) {
+		for b.Loop() {
+			if w := h.login(ada, adaPass); w.Code != http.StatusOK {
+				b.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+	})
+	b.Run("hash", func(b *testing.B) {
+		for b.Loop() {
+			argon2.IDKey([]byte(adaPass), make([]byte, argonSalt), argonTime, argonMemory, argonThreads, argonKey)
 		}
 	})
 }

@@ -329,7 +329,7 @@ func makeUser(t *testing.T, h *house, email string) int64 {
 	return id
 }
 
-func setColumn(t *testing.T, db *sqldb.DB, column, value string, id int64) {
+func setColumn(t testing.TB, db *sqldb.DB, column, value string, id int64) {
 	t.Helper()
 	change(t, db, "UPDATE users SET "+column+" = $1 WHERE id = $2", value, id)
 }
@@ -339,7 +339,7 @@ func deleteUser(t *testing.T, db *sqldb.DB, id int64) {
 	change(t, db, "DELETE FROM users WHERE id = $1", id)
 }
 
-func change(t *testing.T, db *sqldb.DB, statement string, args ...any) {
+func change(t testing.TB, db *sqldb.DB, statement string, args ...any) {
 	t.Helper()
 	if _, err := db.Writer().ExecContext(t.Context(), statement, args...); err != nil {
 		t.Fatal(err)
