@@ -25,6 +25,7 @@ label{display:block;margin:1em 0}input{display:block;width:100%;padding:.4em;box
 const form = document.forms[0], message = document.getElementById("message");
 const token = new URLSearchParams(location.hash.slice(1)).get("token") || new URLSearchParams(location.search).get("token") || "";
 history.replaceState(null, "", location.pathname);
+addEventListener("hashchange", () => location.reload()); // the link was opened again in this tab
 form.addEventListener("submit", async event => {
   event.preventDefault();
   message.textContent = "";
