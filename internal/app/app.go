@@ -132,9 +132,13 @@ func (a *App) makeAreas(o Options) error {
 	if err != nil {
 		return err
 	}
+	limits, err := identity.ParseLimits(a.config.Limits)
+	if err != nil {
+		return fmt.Errorf("limits: %w", err)
+	}
 	s.mail = mail.NewService(mail.Deps{DB: a.db, Audit: trail, Keys: a.keys, Transport: transport, Log: a.log, Now: a.now})
 	s.identity = identity.NewService(identity.Deps{
-		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(),
+		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(), Limits: limits,
 		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
 	})
 	s.passkeys = passkeys.NewService(passkeys.Deps{

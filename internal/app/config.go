@@ -17,6 +17,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
+	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/mail"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	ACMEAllowCIDRs    []string `koanf:"acme-allow-cidrs"`
 	MasterKeyFile     string   `koanf:"master-key-file"`
 	SMTPURL           string   `koanf:"smtp-url"`
+	Limits            []string `koanf:"limits"`
 	LogLevel          string   `koanf:"log-level"`
 	LogFormat         string   `koanf:"log-format"`
 }
@@ -57,6 +59,7 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("acme-allow-cidrs", nil, "special `ranges` that ACME directories may be in")
 	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
 	f.String("smtp-url", "", "mail server, smtp://user:password@host:587?from=`address`; empty: mail is written to outbox in the data folder")
+	f.StringSlice("limits", nil, "other `limits` on guessing, for example wrong-passwords-per-account=10/15m,resets-per-account=5/1h")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
 }
@@ -108,7 +111,7 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
-	if strings.HasSuffix(key, "-cidrs") {
+	if strings.HasSuffix(key, "-cidrs") || key == "limits" {
 		return key, strings.Split(value, ",")
 	}
 	return key, value
@@ -162,6 +165,9 @@ func (c Config) Check() error {
 	}
 	if _, err := mail.ParseSMTP(c.SMTPURL); c.SMTPURL != "" && err != nil {
 		bad("smtp-url", "%w", err)
+	}
+	if _, err := identity.ParseLimits(c.Limits); err != nil {
+		bad("limits", "%w", err)
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
@@ -229,6 +235,7 @@ func (c Config) Shown() []string {
 		"http01-listen: " + c.HTTP01Listen, "session-cookie: " + c.SessionCookie,
 		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
 		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
-		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp, "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
+		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp,
+		"limits: " + strings.Join(c.Limits, ","), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

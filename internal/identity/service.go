@@ -14,36 +14,6 @@ import (
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
-// Limit is how many failures are allowed within a window.
-type Limit struct {
-	Max    int
-	Window time.Duration
-}
-
-// Limits hold back guessing (decisions.md section 8.2).
-type Limits struct {
-	WrongPasswordsPerAccount Limit
-	WrongPasswordsPerAddress Limit
-	WrongCodesPerAddress     Limit
-	RegistrationsPerAccount  Limit // of mails to one address
-	RegistrationsPerAddress  Limit
-	ResetsPerAccount         Limit
-	ResetsPerAddress         Limit
-}
-
-// DefaultLimits are those of decisions.md section 8.2.
-func DefaultLimits() Limits {
-	return Limits{
-		WrongPasswordsPerAccount: Limit{Max: 10, Window: 15 * time.Minute},
-		WrongPasswordsPerAddress: Limit{Max: 100, Window: 15 * time.Minute},
-		WrongCodesPerAddress:     Limit{Max: 100, Window: 15 * time.Minute},
-		RegistrationsPerAccount:  Limit{Max: 5, Window: time.Hour},
-		RegistrationsPerAddress:  Limit{Max: 30, Window: time.Hour},
-		ResetsPerAccount:         Limit{Max: 5, Window: time.Hour},
-		ResetsPerAddress:         Limit{Max: 30, Window: time.Hour},
-	}
-}
-
 // Mailer sends letters when the transaction commits.
 type Mailer interface {
 	Enqueue(ctx context.Context, tx *sqldb.Tx, m mail.Message) error
