@@ -11,8 +11,8 @@ import (
 
 const (
 	queue = "issuance"
-	// workers mostly wait for authorities.
-	workers = 32
+	// workers mostly wait for authorities. turns says whose they are.
+	workers = 64
 
 	sweepEvery = 5 * time.Second
 	// overdueAfter is how late an attempt may be before another job is put in:

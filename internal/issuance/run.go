@@ -35,6 +35,7 @@ func (s *Service) run(ctx context.Context, id int64) error {
 	defer leave()
 	row, err := New(s.DB.Reader()).issuanceByID(ctx, id)
 	if sqldb.Is(err, sqldb.ErrNotFound) || err == nil && !open(row.Status) {
+		s.turns.gone(id)
 		return nil
 	}
 	if err != nil {
@@ -43,6 +44,11 @@ func (s *Service) run(ctx context.Context, id int64) error {
 	if wait := s.mustWait(row); wait > 0 {
 		return jobs.Snooze(wait)
 	}
+	done, wait := s.turns.take(row.UserID, id)
+	if wait > 0 {
+		return jobs.Snooze(wait)
+	}
+	defer done()
 	a := &attempt{s: s, row: row, begin: time.Now()}
 	return a.work(ctx)
 }

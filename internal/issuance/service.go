@@ -60,6 +60,7 @@ type Service struct {
 	running map[int64]context.CancelCauseFunc // the attempts this process works on
 	asked   sync.Map                          // attempt → *asked, while it waits for validation
 	doors   map[int64]chan struct{}           // one registration per account at a time
+	turns   *turns
 }
 
 // NewService returns the service. Nothing runs before UseJobs and Register.
@@ -68,6 +69,7 @@ func NewService(d Deps) *Service {
 		Deps: d, node: seal.NewToken("node_", 12), backoff: backoff, sleep: sleep,
 		reached: func(context.Context, string) {},
 		running: map[int64]context.CancelCauseFunc{}, doors: map[int64]chan struct{}{},
+		turns: newTurns(workers),
 	}
 }
 
