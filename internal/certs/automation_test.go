@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func TestExportAnswer(t *testing.T) {
 		password := w.Header().Get("X-Export-Password")
 		for name, want := range map[string]string{
 			"Content-Type": "application/zip", "Content-Disposition": fmt.Sprintf(`attachment; filename="cert-%d.zip"`, c.ID),
-			"Cache-Control": "no-store", "Content-Length": fmt.Sprint(w.Body.Len()),
+			"Cache-Control": "no-store", "Content-Length": strconv.Itoa(w.Body.Len()),
 		} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s is %q", name, got)

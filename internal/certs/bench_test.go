@@ -1,9 +1,9 @@
 package certs
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 
 	"certharbor.dev/certharbor/internal/sqldb/dbtest"
@@ -21,7 +21,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
-				r.Header.Set("X-User", fmt.Sprint(alice))
+				r.Header.Set("X-User", strconv.FormatInt(alice, 10))
 				w := httptest.NewRecorder()
 				e.mux.ServeHTTP(w, r)
 				if w.Code != http.StatusOK {

@@ -91,6 +91,7 @@ func (c *Certificate) take(d *Draft) (brought, error) {
 		return c.takeImport(d)
 	case OriginCSR:
 		return c.takeCSR(d)
+	case OriginCreate:
 	}
 	if d.DomainName == nil {
 		return brought{}, fault.Invalid("domain_name", "is needed: a DNS name such as www.example.com")

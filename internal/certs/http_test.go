@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,7 +123,7 @@ func TestForeignIsAbsent(t *testing.T) {
 			{"DELETE /me/devices/23/certificates/%s", ""},
 			{"POST /me/devices/23/certificates", `{"cert_id":%s}`},
 		} {
-			foreign := e.call(bob, filled(request[0], fmt.Sprint(id)), filled(request[1], fmt.Sprint(id)))
+			foreign := e.call(bob, filled(request[0], strconv.FormatInt(id, 10)), filled(request[1], strconv.FormatInt(id, 10)))
 			absent := e.call(bob, filled(request[0], "999999"), filled(request[1], "999999"))
 			if foreign.Code != http.StatusNotFound || foreign.Body.String() != absent.Body.String() {
 				t.Errorf("%s: %d %s and %s", request[0], foreign.Code, foreign.Body, absent.Body)

@@ -162,3 +162,31 @@ func (s *Service) PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at 
 	}
 	return nil
 }
+
+// strayBatch is how many stray renewals are read at a time.
+const strayBatch = 500
+
+// ReplanRenewals plans anew what is put off beyond latest (Unix ms) and beyond
+// the end of its certificate: a clock that was wrong did that, and until that
+// time came nothing would be renewed.
+func (s *Service) ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error {
+	for {
+		rows, err := New(tx).strayRenewals(ctx, strayRenewalsParams{Latest: latest, Max: strayBatch})
+		if err != nil {
+			return fmt.Errorf("list stray renewals: %w", err)
+		}
+		for i := range rows {
+			c, err := fromRow(&rows[i], s.Now())
+			if err != nil {
+				return err
+			}
+			// Not after the end of the certificate, so it is not found again.
+			if err := s.PostponeRenewal(ctx, tx, c.ID, min(c.renewAt(), c.NotAfter)); err != nil {
+				return err
+			}
+		}
+		if len(rows) < strayBatch {
+			return nil
+		}
+	}
+}

@@ -41,7 +41,7 @@ func TestPlans(t *testing.T) {
 			dropWraps:                  {1},
 			dropDeviceWraps:            {1},
 		} {
-			rows, err := conn.QueryContext(t.Context(), explain+query, args...)
+			rows, err := conn.QueryContext(t.Context(), explain+query, args...) //nolint:rowserrcheck // readPlan does
 			if err != nil {
 				t.Fatalf("%s: %v", query, err)
 			}

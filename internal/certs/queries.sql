@@ -58,6 +58,10 @@ UPDATE certificates SET last_issue_id = @issue_id, last_issue_status = @status, 
 -- name: postponeRenewal :exec
 UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at > 0;
 
+-- name: strayRenewals :many
+SELECT * FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > @latest AND next_renewal_at > not_after
+ORDER BY next_renewal_at, id LIMIT CAST(@max AS BIGINT);
+
 -- name: deleteCertificate :exec
 DELETE FROM certificates WHERE id = $1;
 

@@ -898,6 +898,75 @@ func (q *Queries) setLastIssue(ctx context.Context, arg setLastIssueParams) erro
 	return err
 }
 
+const strayRenewals = `-- name: strayRenewals :many
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > $1 AND next_renewal_at > not_after
+ORDER BY next_renewal_at, id LIMIT CAST($2 AS BIGINT)
+`
+
+type strayRenewalsParams struct {
+	Latest int64
+	Max    int64
+}
+
+func (q *Queries) strayRenewals(ctx context.Context, arg strayRenewalsParams) ([]certificateRow, error) {
+	rows, err := q.db.QueryContext(ctx, strayRenewals, arg.Latest, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []certificateRow
+	for rows.Next() {
+		var i certificateRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.AcctID,
+			&i.PublicID,
+			&i.Origin,
+			&i.DomainName,
+			&i.Sans,
+			&i.Organization,
+			&i.OrganizationalUnit,
+			&i.Country,
+			&i.State,
+			&i.Locality,
+			&i.KeyAlgorithm,
+			&i.Policy,
+			&i.NextPolicy,
+			&i.ServerDecryptExport,
+			&i.Challenge,
+			&i.AutoRenew,
+			&i.RenewBeforeDays,
+			&i.RenewalWindow,
+			&i.Verified,
+			&i.SerialNumber,
+			&i.FingerprintSha256,
+			&i.Issuer,
+			&i.SelfSigned,
+			&i.NotBefore,
+			&i.NotAfter,
+			&i.RevokedAt,
+			&i.RevokeReason,
+			&i.NextRenewalAt,
+			&i.LastIssueID,
+			&i.LastIssueStatus,
+			&i.LastIssueAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const unassign = `-- name: unassign :execrows
 DELETE FROM certificate_assignments WHERE device_id = $1 AND cert_id = $2
 `

@@ -62,6 +62,12 @@ func retryRun(attempt int) time.Duration {
 
 // sweep starts renewals that are due and sees that nothing is stuck.
 func (s *Service) sweep(ctx context.Context) error {
+	stray, steady := s.clock.look(s.Now())
+	if stray {
+		if err := s.replan(ctx); err != nil {
+			return err
+		}
+	}
 	ids, err := New(s.DB.Reader()).overdue(ctx, overdueParams{Before: s.Now().Add(-overdueAfter).UnixMilli(), Max: sweepBatch})
 	if err != nil {
 		return fmt.Errorf("find overdue issuances: %w", err)
@@ -71,6 +77,9 @@ func (s *Service) sweep(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("enqueue issuance %d again: %w", id, err)
 		}
+	}
+	if !steady {
+		return nil
 	}
 	return s.renew(ctx)
 }

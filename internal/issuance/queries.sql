@@ -77,3 +77,7 @@ DELETE FROM http01_challenges WHERE issuance_id = $1;
 
 -- name: answers :many
 SELECT issuance_id, name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100;
+
+-- What a clock that was wrong has put off.
+-- name: hasten :exec
+UPDATE issuances SET due_at = @now WHERE due_at > @latest AND status IN ('PENDING', 'PROCESSING');

@@ -157,6 +157,21 @@ func (q *Queries) dropKey(ctx context.Context, id int64) error {
 	return err
 }
 
+const hasten = `-- name: hasten :exec
+UPDATE issuances SET due_at = $1 WHERE due_at > $2 AND status IN ('PENDING', 'PROCESSING')
+`
+
+type hastenParams struct {
+	Now    int64
+	Latest int64
+}
+
+// What a clock that was wrong has put off.
+func (q *Queries) hasten(ctx context.Context, arg hastenParams) error {
+	_, err := q.db.ExecContext(ctx, hasten, arg.Now, arg.Latest)
+	return err
+}
+
 const insertIssuance = `-- name: insertIssuance :one
 INSERT INTO issuances (user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces,
     order_url, orders, registrations, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at)

@@ -14,7 +14,10 @@ import (
 )
 
 const (
-	renewBatch = 100 // of one sweep
+	// renewBatch of one sweep: two in a second are more than a million
+	// certificates of 90 days need, and few enough that a server which was away
+	// for a week does not come back to all of them at once.
+	renewBatch = 10
 	// underWay is for how long a certificate whose renewal runs is not looked at.
 	underWay = 2 * time.Hour
 	// limitless is the lifetime below which renewals do not mind the limit on

@@ -24,6 +24,7 @@ type Certs interface {
 	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
 	DueForRenewal(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]certs.Certificate, error)
 	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
+	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
 }
 
 // Webhooks queues the event of a success; webhooks.Service is one.
@@ -61,6 +62,7 @@ type Service struct {
 	asked   sync.Map                          // attempt → *asked, while it waits for validation
 	doors   map[int64]chan struct{}           // one registration per account at a time
 	turns   *turns
+	clock   *clock
 }
 
 // NewService returns the service. Nothing runs before UseJobs and Register.
@@ -69,7 +71,7 @@ func NewService(d Deps) *Service {
 		Deps: d, node: seal.NewToken("node_", 12), backoff: backoff, sleep: sleep,
 		reached: func(context.Context, string) {},
 		running: map[int64]context.CancelCauseFunc{}, doors: map[int64]chan struct{}{},
-		turns: newTurns(workers),
+		turns: newTurns(workers), clock: &clock{settle: settle},
 	}
 }
 
