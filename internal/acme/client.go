@@ -152,7 +152,7 @@ func (c *Client) get(ctx context.Context, op string, target *url.URL) (http.Head
 		return nil, nil, failure(op, err)
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	resp, body, err := c.exchange(req)
+	resp, body, err := c.exchange(req) //nolint:bodyclose // exchange read it to its end and closed it
 	if err != nil {
 		return nil, nil, failure(op, err)
 	}

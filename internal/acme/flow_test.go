@@ -2,13 +2,13 @@ package acme_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,10 +133,8 @@ func (f *flow) await(ctx context.Context, states ...string) error {
 			}
 			return false, 0, fmt.Errorf("order invalid: %w", f.order.Problem)
 		}
-		for _, state := range states {
-			if f.order.Status == state {
-				return true, 0, nil
-			}
+		if slices.Contains(states, f.order.Status) {
+			return true, 0, nil
 		}
 		return false, f.order.RetryAfter, nil
 	})
@@ -151,7 +149,7 @@ func (f *flow) download(ctx context.Context) (acme.Chain, error) {
 }
 
 func (f *flow) wanted() acme.Wanted {
-	return acme.Wanted{Key: crypto.PublicKey(f.key.Public()), Names: f.names}
+	return acme.Wanted{Key: f.key.Public(), Names: f.names}
 }
 
 // obtain goes from a registered account to the certificate.

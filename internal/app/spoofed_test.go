@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,9 +33,7 @@ func spoofs() http.Header {
 // with adds headers to those of the caller.
 func (c *caller) with(more http.Header) *caller {
 	all := c.header.Clone()
-	for name, values := range more {
-		all[name] = values
-	}
+	maps.Copy(all, more)
 	return &caller{p: c.p, header: all, UserID: c.UserID}
 }
 
@@ -96,7 +95,7 @@ func TestForeignHost(t *testing.T) {
 		w := newWorld(t, config)
 		for _, host := range []string{"evil.example", "evil.example:443", "127.0.0.1@evil.example", "[::1]", "a,b", "..", ""} {
 			for _, path := range []string{"/auth/status", "/device", "/docs", "/openapi.json", "/apiv1/me/devices", "//evil.example/", "/auth/status/"} {
-				r, err := http.NewRequestWithContext(t.Context(), "GET", w.URL+path, nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+path, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

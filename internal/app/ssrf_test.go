@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +126,7 @@ func TestSSRFByAuthority(t *testing.T) {
 	t.Parallel()
 	w := newSSRFWorld(t, "127.0.0.0/8")
 	for _, host := range []string{"127.0.0.1", "rebound.example"} {
-		target := fmt.Sprintf("https://%s:%s/", host, w.port)
+		target := "https://" + net.JoinHostPort(host, w.port) + "/"
 		cases := map[string]func(){
 			"challenge url": func() {
 				w.ca.Next(hostile.Authorization, hostile.With(map[string]any{"challenges": []any{map[string]any{
@@ -155,7 +157,7 @@ func TestSSRFByAuthority(t *testing.T) {
 		}
 		for name, prepare := range cases {
 			prepare()
-			_, id := w.account(w.ca.DirectoryURL + "?" + fmt.Sprint(w.counter)) // nobody knows this directory yet
+			_, id := w.account(w.ca.DirectoryURL + "?" + strconv.Itoa(w.counter)) // nobody knows this directory yet
 			end := w.trouble(name+" to "+target, id)
 			if end.Status == "SUCCESS" && !unvisited.MatchString(name) {
 				t.Errorf("%s: %s", name, end.Status)
@@ -178,7 +180,7 @@ func TestUpstreamTextOfAuthorities(t *testing.T) {
 			hostile.Body("application/pem-certificate-chain", "-----BEGIN CERTIFICATE-----\n"+upstream+"\n-----END CERTIFICATE-----\n"),
 		} {
 			w.ca.Always(step, answer)
-			path, id := w.account(w.ca.DirectoryURL + "?" + fmt.Sprint(w.counter))
+			path, id := w.account(w.ca.DirectoryURL + "?" + strconv.Itoa(w.counter))
 			w.judge("register", w.me.try("PUT", path, map[string]any{"action": "register"}))
 			if i > 2 {
 				w.trouble("text of "+string(step), id)

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -128,7 +129,7 @@ func TestRolledBackIssuanceIsNotTold(t *testing.T) {
 		f := newFixture(t, db)
 		rec := newReceiver(t, nil)
 		w := f.hook(rec.URL, nil)
-		stop := fmt.Errorf("the issuance failed after all")
+		stop := errors.New("the issuance failed after all")
 		_ = db.InTx(t.Context(), func(tx *sqldb.Tx) error {
 			if err := f.Issued(t.Context(), tx, Event{CertID: 1, IssueHistoryID: 1, UserID: f.user}); err != nil {
 				t.Error(err)

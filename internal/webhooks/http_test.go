@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func newAPI(t *testing.T, f *fixture) *api {
 			Session: func(r *http.Request) (*access.Caller, error) {
 				var user int64
 				if _, err := fmt.Sscanf(r.Header.Get("X-Test"), "session %d", &user); err != nil {
-					return nil, nil
+					return nil, nil //nolint:nilerr // no session
 				}
 				return &access.Caller{Kind: access.KindSession, UserID: user, SessionID: 1}, nil
 			},
@@ -219,7 +220,7 @@ func TestOthersAndKeys(t *testing.T) {
 		}
 		a.keys["ak_read"] = grant("*", "read")
 		a.keys["ak_write"] = grant("*", "write")
-		a.keys["ak_one"] = grant(fmt.Sprint(mine.ID), "read", "write")
+		a.keys["ak_one"] = grant(strconv.FormatInt(mine.ID, 10), "read", "write")
 		a.keys["ak_other"] = &access.Caller{Kind: access.KindKey, UserID: f.user, KeyID: 2, Grants: []access.Grant{{Scope: "devices", Object: "*", Actions: []string{"read", "write"}}}}
 
 		item := fmt.Sprintf("/apiv1/me/service_webhooks/%d", mine.ID)

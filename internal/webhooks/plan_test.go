@@ -69,6 +69,7 @@ func queryPlan(t *testing.T, db *sqldb.DB, query string) (name, plan string) {
 		if err != nil {
 			return err
 		}
+		var lines strings.Builder
 		for rows.Next() {
 			values := make([]any, len(columns))
 			for i := range values {
@@ -77,8 +78,9 @@ func queryPlan(t *testing.T, db *sqldb.DB, query string) (name, plan string) {
 			if err := rows.Scan(values...); err != nil {
 				return err
 			}
-			plan += fmt.Sprint(*values[len(values)-1].(*any)) + "\n"
+			fmt.Fprintln(&lines, *values[len(values)-1].(*any))
 		}
+		plan += lines.String()
 		return rows.Err()
 	})
 	if err != nil {

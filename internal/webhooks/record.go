@@ -83,7 +83,7 @@ func (r *run) apply(ctx context.Context, tx *sqldb.Tx, now int64) error {
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	defer update.Close()
+	defer update.Close()         //nolint:errcheck // it ends with the transaction
 	over := map[int64]struct{}{} // certificates whose head is finished
 	for _, res := range r.results {
 		status, next, end := res.status(), int64(0), res.at

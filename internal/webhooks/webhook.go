@@ -45,7 +45,7 @@ type Input struct {
 	URL      string `json:"url" minLength:"1" maxLength:"2048" doc:"http or https; a public address unless the operator allows its range."`
 	EventKey string `json:"event_key,omitempty" enum:"certificate.issued" default:"certificate.issued"`
 	Secret   string `json:"secret" minLength:"16" maxLength:"256" doc:"Key of the signature. Never returned."`
-	Scope    any    `json:"scope,omitempty" doc:"{\"type\":\"all\"} (default), {\"type\":\"cert_id\",\"cert_id\":1} or {\"type\":\"domain\",\"domain\":\"example.com\"}. What cannot be parsed is taken as all, with a warning."`
+	Scope    any    `json:"scope,omitempty" doc:"{\"type\":\"all\"}, {\"type\":\"cert_id\",\"cert_id\":1} or {\"type\":\"domain\",\"domain\":\"a.example\"}; else all."`
 	Enabled  *bool  `json:"enabled,omitempty" doc:"Default true."`
 }
 

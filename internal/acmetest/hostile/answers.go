@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -108,9 +109,7 @@ func Changed(change func(body []byte) []byte) Answer {
 	return func(w http.ResponseWriter, r *http.Request, honest http.HandlerFunc) {
 		record := httptest.NewRecorder()
 		honest(record, r)
-		for name, values := range record.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), record.Header())
 		w.WriteHeader(record.Code)
 		_, _ = w.Write(change(record.Body.Bytes()))
 	}
@@ -222,9 +221,7 @@ func Location(url string) Answer {
 	return func(w http.ResponseWriter, r *http.Request, honest http.HandlerFunc) {
 		record := httptest.NewRecorder()
 		honest(record, r)
-		for name, values := range record.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), record.Header())
 		w.Header().Set("Location", url)
 		w.WriteHeader(record.Code)
 		_, _ = w.Write(record.Body.Bytes())
