@@ -47,11 +47,17 @@ const maxAttempts = 5
 
 // InTx runs f in one transaction, which is committed when f returns nil and
 // rolled back otherwise. f may run several times: PostgreSQL asks for a repeat
-// when transactions collide. The error of f is returned as it is.
+// when transactions collide, and what f found may be deleted before f refers to
+// it, which a repeat finds out. The error of f is returned as it is.
 func (db *DB) InTx(ctx context.Context, f func(tx *Tx) error) error {
+	looked := db.dialect != Postgres
 	for attempt := 1; ; attempt++ {
 		err := db.once(ctx, f)
 		if Is(err, errRetry) && attempt < maxAttempts {
+			continue
+		}
+		if Is(err, ErrForeignKey) && !looked {
+			looked = true
 			continue
 		}
 		if db.dialect == SQLite && Is(err, ErrBroken) {
