@@ -18,6 +18,9 @@ func getConfigLocked(ctx context.Context, tx *sqldb.Tx, deviceID, nowS int64) (I
 	}
 	var id int64
 	err := tx.QueryRowContext(ctx, "SELECT id FROM install_configs WHERE device_id = $1"+tx.Dialect().ForUpdate(), deviceID).Scan(&id)
+	if sqldb.Is(err, sqldb.ErrNotFound) { // it went with its device meanwhile
+		return InstallConfig{}, fault.NotFound("device")
+	}
 	if err != nil {
 		return InstallConfig{}, fmt.Errorf("lock the install config of device %d: %w", deviceID, err)
 	}
