@@ -21,6 +21,14 @@ func codeBucket(ctx context.Context) string {
 	return "devices.code " + ratelimit.AddressKey(web.ClientIP(ctx))
 }
 
+// startsPerHour bounds the device logins that one address begins: each is a row,
+// and nobody has to sign in for it.
+const startsPerHour = 1000
+
+func (s *Service) countStart(ctx context.Context) error {
+	return s.Limiter.Take(ctx, "devices.start "+ratelimit.AddressKey(web.ClientIP(ctx)), startsPerHour, time.Hour)
+}
+
 // wrongCode counts a wrong code and returns its answer, or 5013 when the address
 // has sent too many (threats.md scenario 5).
 func (s *Service) wrongCode(ctx context.Context, answer error) error {

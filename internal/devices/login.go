@@ -56,6 +56,9 @@ func (s *Service) StartLogin(ctx context.Context, scopes []string, interval, lif
 	if lifetime < 30 || lifetime > 3600 {
 		return LoginStarted{}, fault.Invalid("expires_in", "must be 30 to 3600 seconds")
 	}
+	if err := s.countStart(ctx); err != nil {
+		return LoginStarted{}, err
+	}
 	encoded, err := json.Marshal(scopes)
 	if err != nil {
 		return LoginStarted{}, fmt.Errorf("encode scopes: %w", err)

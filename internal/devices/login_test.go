@@ -151,3 +151,22 @@ func TestCodesAreNotStoredInClear(t *testing.T) {
 		}
 	}
 }
+
+// Anybody may begin a device login, but not fill the table with them.
+func TestStartsPerAddressAreLimited(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w := newWorld(t, db)
+		w.start(nil).want(t, 200, 0)
+		w.exec("UPDATE rate_limits SET hits = 999 WHERE bucket = 'devices.start 192.0.2.1'")
+		w.start(nil).want(t, 200, 0)
+		if a := w.start(nil).want(t, 429, 5013); a.header.Get("Retry-After") != "3600" {
+			t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+		}
+		w.address = "192.0.2.2:1000"
+		w.start(nil).want(t, 200, 0)
+		w.address = "192.0.2.1:1000"
+		w.advance(time.Hour + time.Second)
+		w.start(nil).want(t, 200, 0)
+	})
+}
