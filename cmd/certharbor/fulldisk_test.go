@@ -97,7 +97,9 @@ func copyDatabase(t *testing.T, from, to string) string {
 // nothing is corrupt, and with space everything works again, without a restart.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	prepared, d := t.TempDir(), smallDisk(t, 6<<10)
+	// Room for the database and for the longest log between two checkpoints:
+	// only the ballast fills this disk.
+	prepared, d := t.TempDir(), smallDisk(t, 24<<10)
 	newUser(t, "w1@example.org", "--data", prepared)
 	copyDatabase(t, prepared, d.seen)
 	l := newLedger()
