@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -33,6 +34,9 @@ func (m *Mux) chain(next http.Handler) http.Handler {
 		start := m.now()
 		s := &state{id: m.ids.next(), w: &writer{ResponseWriter: w, status: http.StatusOK}, request: r}
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, s))
+		if r.Method == http.MethodHead { // RFC 9110 section 9.3.2: GET, whose body net/http then leaves out
+			r.Method = http.MethodGet
+		}
 		header := w.Header()
 		header["X-Request-Id"] = []string{s.id}
 		header["X-Content-Type-Options"] = nosniff
@@ -87,15 +91,17 @@ func (m *Mux) rewrite(r *http.Request, s *state) error {
 // guard is the inner part: body limit, authenticate, permission.
 func (m *Mux) guard(rule access.Rule, maxBody int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := stateFrom(r.Context())
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			s.admitted = time.Now()
 		}
-		s := stateFrom(r.Context())
 		caller, err := m.authenticate(r, rule)
 		if err == nil && caller != nil {
 			s.caller = caller
 			r = r.WithContext(access.With(r.Context(), caller))
 			err = m.permit(r, rule, caller, s)
+			s.routed = r
 		}
 		if err != nil {
 			m.fail(w, r, err)
@@ -103,6 +109,29 @@ func (m *Mux) guard(rule access.Rule, maxBody int64, next http.Handler) http.Han
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// slowBody is how long a body may take before its sender is asked once more
+// who it is.
+const slowBody = time.Second
+
+// readmit asks again for the credential of a caller whose body took its time:
+// a key that was revoked or a session that ended meanwhile changes nothing any
+// more (OWASP ASVS 8.3.2). It returns the context for the handler.
+func (m *Mux) readmit(ctx context.Context, rule access.Rule) (context.Context, error) {
+	s := stateFrom(ctx)
+	if s == nil || s.caller == nil || s.admitted.IsZero() || time.Since(s.admitted) < slowBody {
+		return ctx, nil
+	}
+	caller, err := m.authenticate(s.routed, rule)
+	if err == nil && caller != nil {
+		err = m.permit(s.routed, rule, caller, s)
+	}
+	if err != nil {
+		return ctx, err
+	}
+	s.caller = caller
+	return access.With(ctx, caller), nil
 }
 
 var errNoCredential = fault.Unauthorized("Sign in first: this endpoint needs a credential.")
@@ -163,9 +192,12 @@ func unknownPath() error {
 
 func (m *Mux) wrongMethod(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		if m.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
 			allowed = append(allowed, method)
+			if method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
@@ -185,7 +217,7 @@ func (m *Mux) logRequest(r *http.Request, s *state, micros int64) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 8)
-	attrs = append(attrs, slog.String("request_id", s.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+	attrs = append(attrs, slog.String("request_id", s.id), slog.String("method", s.request.Method), slog.String("path", r.URL.Path),
 		slog.Int("status", s.w.status), slog.Int64("us", micros))
 	if c := s.caller; c != nil {
 		attrs = append(attrs, slog.Int64("user_id", c.UserID))

@@ -55,6 +55,10 @@ func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Co
 		Security:      security(rule),
 	}
 	huma.Register(m.api, op, func(ctx context.Context, in *I) (*output[T], error) {
+		ctx, err := m.readmit(ctx, rule)
+		if err != nil {
+			return nil, toAnswer(ctx, err)
+		}
 		reply, err := h(ctx, in)
 		if err != nil {
 			return nil, toAnswer(ctx, err)

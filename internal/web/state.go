@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"certharbor.dev/certharbor/internal/access"
 )
@@ -19,6 +20,10 @@ type state struct {
 	me      bool          // the path came as /apiv1/me/…
 	caller  *access.Caller
 	cause   error // for the log
+
+	// For readmit: what was admitted, and when, if a body was yet to come.
+	routed   *http.Request
+	admitted time.Time
 }
 
 type stateKey struct{}

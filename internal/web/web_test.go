@@ -210,7 +210,7 @@ func checkHeaders(t *testing.T, w *httptest.ResponseRecorder) {
 	if w.Code == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		t.Error("401 without WWW-Authenticate")
 	}
-	if w.Code == http.StatusMethodNotAllowed && w.Header().Get("Allow") != "GET, POST" {
+	if w.Code == http.StatusMethodNotAllowed && w.Header().Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("Allow is %q", w.Header().Get("Allow"))
 	}
 	if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "60" {
