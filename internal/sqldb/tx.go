@@ -24,6 +24,7 @@ type Tx struct {
 	db    *DB
 	conn  *sql.Conn
 	after []func()
+	last  []ending
 	used  map[string]*sql.Stmt // prepared statements of this transaction
 	miss  []string             // queries to prepare for the next one
 }
@@ -34,6 +35,27 @@ func (tx *Tx) Dialect() Dialect { return tx.db.dialect }
 // AfterCommit runs f once the transaction is committed. It is a hint: it is
 // lost when the process dies in between or the commit is not confirmed.
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
+
+// ending is what a transaction does last, and for what.
+type ending struct {
+	owner any
+	items []any
+	do    func(ctx context.Context, tx *Tx, items []any) error
+}
+
+// AtEnd keeps item for do, which is called once with all items that were kept
+// for the owner, in their order, as the last thing before the commit. What do
+// locks is therefore locked after everything else in every transaction, and for
+// no longer than the commit takes. An error of do rolls back.
+func (tx *Tx) AtEnd(owner, item any, do func(ctx context.Context, tx *Tx, items []any) error) {
+	for i := range tx.last {
+		if tx.last[i].owner == owner {
+			tx.last[i].items = append(tx.last[i].items, item)
+			return
+		}
+	}
+	tx.last = append(tx.last, ending{owner, []any{item}, do})
+}
 
 // Pgx gives the job engine the PostgreSQL connection of the transaction.
 func (tx *Tx) Pgx(f func(*pgx.Conn) error) error {
@@ -93,7 +115,7 @@ func (db *DB) once(ctx context.Context, f func(tx *Tx) error) (err error) {
 			panic(p)
 		}
 	}()
-	if err := f(tx); err != nil {
+	if err := tx.run(ctx, f); err != nil {
 		if rollback := raw.Rollback(); rollback != nil && !errors.Is(rollback, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", rollback))
 		}
@@ -107,6 +129,19 @@ func (db *DB) once(ctx context.Context, f func(tx *Tx) error) (err error) {
 	}
 	for _, hint := range tx.after {
 		hint()
+	}
+	return nil
+}
+
+// run is the transaction without its commit.
+func (tx *Tx) run(ctx context.Context, f func(tx *Tx) error) error {
+	if err := f(tx); err != nil {
+		return err
+	}
+	for _, last := range tx.last {
+		if err := last.do(ctx, tx, last.items); err != nil {
+			return err
+		}
 	}
 	return nil
 }
