@@ -87,6 +87,22 @@ func (s *Service) lock(ctx context.Context, tx *sqldb.Tx, userID, id int64) (Cer
 	return fromRow(&row, s.Now())
 }
 
+// Hold keeps every other writer of the certificate away until tx ends. Whoever
+// changes it together with rows that hang on it calls this first: PostgreSQL
+// sees a deadlock when one transaction goes from the row to the certificate and
+// another, deleting, from the certificate to the row. One that does not exist
+// is no error.
+func (*Service) Hold(ctx context.Context, tx *sqldb.Tx, certID int64) error {
+	if tx.Dialect() == sqldb.SQLite { // has one writer at a time
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `SELECT id FROM certificates WHERE id = $1`+tx.Dialect().ForUpdate(), certID)
+	if err != nil {
+		return fmt.Errorf("hold certificate: %w", err)
+	}
+	return nil
+}
+
 // save writes every member that may change of a locked record.
 func (s *Service) save(ctx context.Context, tx *sqldb.Tx, c *Certificate) error {
 	now := s.Now()

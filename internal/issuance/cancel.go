@@ -18,6 +18,9 @@ var errCancelled = errors.New("the attempt was cancelled")
 func (s *Service) Cancel(ctx context.Context, userID, certID, id int64) error {
 	for {
 		err := s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+			if err := s.Certs.Hold(ctx, tx, certID); err != nil {
+				return err
+			}
 			row, err := s.own(ctx, tx, userID, certID, id)
 			if err != nil {
 				return err

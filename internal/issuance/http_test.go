@@ -172,6 +172,37 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestIssueAndDeleteAtOnce: neither waits for PostgreSQL to find a deadlock,
+// which takes it a second. One pair may have had to wait for something else.
+func TestIssueAndDeleteAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w, _ := hostileWorld(t, db)
+		n := w.quiet()
+		slow := 0
+		for range 16 {
+			certID := n.addCert("a.example.test")
+			path := fmt.Sprintf("/certificates/%d", certID)
+			begin, answers := time.Now(), make(chan answer, 4)
+			for range 3 {
+				go func() { answers <- n.do("POST", path+"/issues", `{"force":true}`) }()
+			}
+			go func() { answers <- n.do("DELETE", path, "") }()
+			for range 4 {
+				if a := <-answers; a.status >= http.StatusInternalServerError {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+			if time.Since(begin) > time.Second {
+				slow++
+			}
+		}
+		if slow > 2 {
+			t.Errorf("%d of 16 took more than a second", slow)
+		}
+	})
+}
+
 func TestFiftyTriggersPlaceOneOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {

@@ -68,6 +68,11 @@ func (a *attempt) save(ctx context.Context, message string, change func(*issuanc
 	}
 	for wait := firstSaveWait; ; wait *= 2 {
 		err := a.s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+			if more != nil { // it may touch the certificate
+				if err := a.s.Certs.Hold(ctx, tx, a.row.CertID); err != nil {
+					return err
+				}
+			}
 			if err := a.s.saveRow(ctx, tx, a.row, next, lines...); err != nil || more == nil {
 				return err
 			}

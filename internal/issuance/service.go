@@ -19,6 +19,7 @@ import (
 // Certs is what issuance needs of the certificates; certs.Service is one.
 type Certs interface {
 	Record(ctx context.Context, q sqldb.Querier, userID, certID int64) (certs.Certificate, error)
+	Hold(ctx context.Context, tx *sqldb.Tx, certID int64) error
 	Store(ctx context.Context, tx *sqldb.Tx, in certs.Issued) (certs.Certificate, error)
 	NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceID int64, status string, at int64) error
 	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)

@@ -53,6 +53,9 @@ func (s *Service) start(ctx context.Context, userID, certID int64, o order) (iss
 }
 
 func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64, o order) (issuanceRow, bool, error) {
+	if err := s.Certs.Hold(ctx, tx, certID); err != nil {
+		return issuanceRow{}, false, err
+	}
 	cert, err := s.Certs.Record(ctx, tx, userID, certID)
 	if err != nil {
 		return issuanceRow{}, false, err
