@@ -51,7 +51,7 @@ func (p *program) database() *sqldb.DB {
 // audited are the actions that the audit log has of the key, in their order.
 func (p *program) audited(k *apiKey) (actions []string) {
 	p.t.Helper()
-	rows, err := p.database().Reader().QueryContext(p.t.Context(), "SELECT action FROM audit_log WHERE actor = $1 ORDER BY id", fmt.Sprintf("key %d", k.ID))
+	rows, err := p.database().Reader().QueryContext(p.t.Context(), "SELECT action FROM audit_log WHERE actor = $1 ORDER BY seq", fmt.Sprintf("key %d", k.ID))
 	if err != nil {
 		p.t.Fatal(err)
 	}

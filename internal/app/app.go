@@ -59,6 +59,7 @@ type App struct {
 
 // areas are the services, in the order of the graph.
 type areas struct {
+	audit    *audit.Log
 	limiter  *ratelimit.Limiter
 	mail     *mail.Service
 	identity *identity.Service
@@ -95,7 +96,7 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 	if a.keys, err = openKeyring(ctx, a.db, a.config.masterKeyPath()); err != nil {
 		return err
 	}
-	if err := a.makeAreas(o); err != nil {
+	if err := a.makeAreas(ctx, o); err != nil {
 		return err
 	}
 	registry := jobs.NewRegistry()
@@ -115,7 +116,7 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-func (a *App) makeAreas(o Options) error {
+func (a *App) makeAreas(ctx context.Context, o Options) error {
 	webhookCIDRs, err := prefixes(a.config.WebhookAllowCIDRs)
 	if err != nil {
 		return fmt.Errorf("webhook-allow-cidrs: %w", err)
@@ -125,8 +126,12 @@ func (a *App) makeAreas(o Options) error {
 		return fmt.Errorf("acme-allow-cidrs: %w", err)
 	}
 	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault, Lookup: o.Lookup})
-	trail := audit.New(a.now)
 	s := &a.areas
+	trail, err := audit.Open(ctx, audit.Deps{DB: a.db, Keys: a.keys, Now: a.now, Log: a.log})
+	if err != nil {
+		return err
+	}
+	s.audit = trail
 	s.limiter = ratelimit.NewLimiter(a.db, a.now)
 	transport, err := a.mailTransport()
 	if err != nil {

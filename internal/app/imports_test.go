@@ -21,7 +21,7 @@ var edges = map[string][]string{
 	"acmeaccounts": {"acme"},
 	"agent":        {},
 	"apikeys":      {},
-	"audit":        {"access", "sqldb", "web"},
+	"audit":        {"access", "fault", "seal", "sqldb", "web"},
 	"certs":        {"acmeaccounts", "devices", "feed"},
 	"devices":      {},
 	"fault":        {},

@@ -8,6 +8,7 @@ import (
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/sqldb"
 )
 
 // Users opens the users of the settings' database for an operator command. It
@@ -19,7 +20,21 @@ func Users(ctx context.Context, c Config) (*identity.Service, func(), error) {
 		return nil, nil, err
 	}
 	service := identity.NewService(identity.Deps{
-		DB: db, Audit: audit.New(time.Now), Limiter: ratelimit.NewLimiter(db, time.Now), Log: log, Now: time.Now,
+		DB: db, Audit: operatorLog(ctx, c, db), Limiter: ratelimit.NewLimiter(db, time.Now), Log: log, Now: time.Now,
 	})
 	return service, func() { _ = db.Close() }, nil
+}
+
+// operatorLog is the audit log in which a command stands as "operator". Without
+// the master key a command still reads, but changes nothing.
+func operatorLog(ctx context.Context, c Config, db *sqldb.DB) *audit.Log {
+	keys, err := openKeyring(ctx, db, c.masterKeyPath())
+	if err != nil {
+		return audit.Closed(err)
+	}
+	trail, err := audit.Open(ctx, audit.Deps{DB: db, Keys: keys, Now: time.Now, System: "operator"})
+	if err != nil {
+		return audit.Closed(err)
+	}
+	return trail
 }

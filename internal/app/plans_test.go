@@ -13,7 +13,7 @@ import (
 )
 
 // small are the tables that do not grow with use.
-var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_keys"}
+var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_keys", "audit_keys"}
 
 // whole are the statements that may read a table whole or sort what they read,
 // and why.

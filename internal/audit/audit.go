@@ -1,21 +1,23 @@
-// Package audit records who did what, in the transaction that did it.
-//
-// Entries are only appended. They hold no secret: Detail is for ids, names and
-// reasons.
 package audit
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
 )
 
-// Entry is one line of the log. Actor and time are filled in by Record.
+// maxUserAgent is how much is kept of what a client calls itself, in bytes.
+const maxUserAgent = 200
+
+// Entry is one line of the log. Who, when and from where is filled in by Record.
 type Entry struct {
 	UserID int64          // whose log it belongs to; 0: nobody's
 	Action string         // noun.verb, for example "certificate.export"
@@ -23,14 +25,32 @@ type Entry struct {
 	Detail map[string]any // further facts, may be nil
 }
 
-// Log appends entries.
-type Log struct{ now func() time.Time }
+// Log appends entries. Make one with Open.
+type Log struct {
+	db     *sqldb.DB
+	now    func() time.Time
+	log    *slog.Logger
+	key    []byte
+	system string // the actor where nobody calls
+	closed error  // why nothing can be recorded
+}
 
-// New returns a Log that takes the time from now.
-func New(now func() time.Time) *Log { return &Log{now: now} }
+// New returns a Log under a key of its own that ends with the process, for the
+// tests of the areas: nothing else can verify its chains.
+func New(now func() time.Time) *Log {
+	return &Log{now: now, log: slog.New(slog.DiscardHandler), key: seal.NewDataKey(), system: actorSystem}
+}
 
-// Record appends e with tx. The actor is the caller of ctx, or the system.
-func (l *Log) Record(ctx context.Context, tx sqldb.Querier, e Entry) error {
+// Closed returns a Log that refuses to record because of err, and with it every
+// change that has to be recorded.
+func Closed(err error) *Log { return &Log{closed: err} }
+
+// Record appends e at the end of tx. The actor is the caller of ctx; without
+// one "anonymous" in a request, and "system" elsewhere.
+func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
+	if l.closed != nil {
+		return fmt.Errorf("record %s in the audit log: %w", e.Action, l.closed)
+	}
 	detail := []byte("{}")
 	if e.Detail != nil {
 		var err error
@@ -38,19 +58,22 @@ func (l *Log) Record(ctx context.Context, tx sqldb.Querier, e Entry) error {
 			return fmt.Errorf("audit %s: %w", e.Action, err)
 		}
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO audit_log (at, user_id, actor, action, object, detail, request_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		l.now().UnixMilli(), e.UserID, actor(access.From(ctx)), e.Action, e.Object, string(detail), web.RequestID(ctx))
-	if err != nil {
-		return fmt.Errorf("audit %s: %w", e.Action, err)
-	}
+	tx.AtEnd(l, row{
+		chain: chain{user: e.UserID}, at: l.now().UnixMilli(), actor: l.actor(ctx), action: e.Action, object: clean(e.Object), detail: string(detail),
+		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: clip(web.UserAgent(ctx)),
+	}, l.appendAll)
 	return nil
 }
 
-func actor(c *access.Caller) string {
+const actorSystem = "system"
+
+func (l *Log) actor(ctx context.Context) string {
+	c := access.From(ctx)
 	switch {
+	case c == nil && web.RequestID(ctx) != "":
+		return "anonymous"
 	case c == nil:
-		return "system"
+		return l.system
 	case c.Kind == access.KindKey:
 		return fmt.Sprintf("key %d", c.KeyID)
 	case c.Kind == access.KindDevice:
@@ -59,4 +82,17 @@ func actor(c *access.Caller) string {
 		return "worker"
 	}
 	return fmt.Sprintf("session %d", c.SessionID)
+}
+
+// clip shortens what a client calls itself.
+func clip(text string) string {
+	if len(text) > maxUserAgent {
+		text = text[:maxUserAgent]
+	}
+	return clean(text)
+}
+
+// clean leaves out what PostgreSQL's TEXT cannot hold.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 }

@@ -93,7 +93,7 @@ func TestRefusedAssertions(t *testing.T) {
 					t.Errorf("%s, %s: %d audit entries more, want 1", what, wrong.name, n-before)
 				}
 				var detail string
-				if err := db.Reader().QueryRowContext(t.Context(), "SELECT detail FROM audit_log WHERE action = $1 ORDER BY id DESC LIMIT 1", action).Scan(&detail); err != nil {
+				if err := db.Reader().QueryRowContext(t.Context(), "SELECT detail FROM audit_log WHERE action = $1 AND request_id = $2", action, w.Header().Get("X-Request-Id")).Scan(&detail); err != nil {
 					t.Fatal(err)
 				}
 				if !strings.Contains(strings.ToLower(detail), strings.ToLower(wrong.reason)) {
