@@ -113,6 +113,9 @@ func (s *Service) Unbind(ctx context.Context, provider string) error {
 		if err := s.KeepWayIn(ctx, tx, caller.UserID); err != nil {
 			return err
 		}
+		if err := s.TellWayIn(ctx, tx, caller.UserID, "An account elsewhere was unbound", provider); err != nil {
+			return err
+		}
 		return s.audit.Record(ctx, tx, audit.Entry{
 			UserID: caller.UserID, Action: "user.unbind", Object: userObject(caller.UserID), Detail: map[string]any{"provider": provider},
 		})

@@ -1,10 +1,42 @@
 package identity
 
 import (
+	"context"
 	"fmt"
 
 	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
 )
+
+// Tell sends the user a letter of which kind is the word in the log, in tx. A
+// user without an address is told nothing.
+func (s *Service) Tell(ctx context.Context, tx *sqldb.Tx, userID int64, kind string, letter mail.Letter) error {
+	user, err := New(tx).userByID(ctx, userID)
+	if err != nil {
+		return fmt.Errorf("read a user: %w", err)
+	}
+	if user.Email == "" {
+		return nil
+	}
+	return s.post(ctx, tx, userID, kind, user.Email, letter)
+}
+
+// TellWayIn tells the user that a way to sign in was added or removed. what is
+// the change as a sentence without its end, for example "A passkey was added".
+func (s *Service) TellWayIn(ctx context.Context, tx *sqldb.Tx, userID int64, what, name string) error {
+	named := ""
+	if name != "" {
+		named = fmt.Sprintf(" It is called %q.", name)
+	}
+	return s.Tell(ctx, tx, userID, "way-in", mail.Letter{
+		Subject: what,
+		Paragraphs: []string{
+			fmt.Sprintf("%s: a way to sign in to your account at %s.%s", what, s.baseURL, named),
+			requestedFrom(web.ClientIP(ctx)) + "If it was not you, choose a new password at once and look at the list of your sessions, passkeys and keys.",
+		},
+	})
+}
 
 func (s *Service) activationLetter(code, ip string) mail.Letter {
 	return mail.Letter{

@@ -41,6 +41,9 @@ func (s *Service) Remove(ctx context.Context, id int64) error {
 		if err := s.identity.KeepWayIn(ctx, tx, caller.UserID); err != nil {
 			return err
 		}
+		if err := s.identity.TellWayIn(ctx, tx, caller.UserID, "A passkey was removed", name); err != nil {
+			return err
+		}
 		return s.audit.Record(ctx, tx, audit.Entry{
 			UserID: caller.UserID, Action: "passkey.remove", Object: object(id), Detail: map[string]any{"name": name},
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,16 @@ func live(t *testing.T, h *house, algorithm string) {
 		if got := h.audited(t, h.ada, action); got != n {
 			t.Errorf("%s is %d times in the audit log, want %d", action, got, n)
 		}
+	}
+	var told []string
+	for _, m := range h.letters.sent {
+		told = append(told, m.To+": "+m.Letter.Subject)
+		if body := m.Letter.Paragraphs[0]; !strings.Contains(body, "Ada's phone") || !strings.Contains(body, origin) {
+			t.Errorf("the letter says: %s", body)
+		}
+	}
+	if want := []string{ada + ": A passkey was added", ada + ": A passkey was removed"}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 

@@ -174,6 +174,9 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, r *passkeyRow) (refu
 	if err != nil {
 		return nil, fmt.Errorf("store a passkey: %w", err)
 	}
+	if err := s.identity.TellWayIn(ctx, tx, r.UserID, "A passkey was added", r.Name); err != nil {
+		return nil, err
+	}
 	return nil, s.audit.Record(ctx, tx, audit.Entry{
 		UserID: r.UserID, Action: "passkey.add", Object: object(r.ID),
 		Detail: map[string]any{"name": r.Name, "algorithm": algorithmName(r.Algorithm), "aaguid": r.Aaguid},

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/identity"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -33,6 +35,23 @@ type house struct {
 	db       *sqldb.DB
 	ms       atomic.Int64
 	ada, bob int64
+	letters  letters
+}
+
+// letters stand for the mail: they keep what was enqueued.
+type letters struct {
+	mu   sync.Mutex
+	sent []mail.Message
+}
+
+// Enqueue implements identity.Mailer.
+func (l *letters) Enqueue(_ context.Context, tx *sqldb.Tx, m mail.Message) error {
+	tx.AfterCommit(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sent = append(l.sent, m)
+	})
+	return nil
 }
 
 func (h *house) clock() time.Time        { return time.UnixMilli(h.ms.Load()) }
@@ -58,7 +77,7 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	h.ms.Store(1_700_000_000_000)
 	log := slog.New(slog.DiscardHandler)
 	trail, limiter := audit.New(h.clock), ratelimit.NewLimiter(db, h.clock)
-	h.people = identity.NewService(identity.Deps{DB: db, Audit: trail, Limiter: limiter, Log: log, Now: h.clock, HTTPS: true})
+	h.people = identity.NewService(identity.Deps{DB: db, Audit: trail, Limiter: limiter, Log: log, Now: h.clock, HTTPS: true, Mail: &h.letters, BaseURL: origin})
 	deps := Deps{DB: db, Audit: trail, Identity: h.people, Limiter: limiter, Log: log, Now: h.clock, BaseURL: origin}
 	for _, f := range adapt {
 		f(&deps)
