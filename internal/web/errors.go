@@ -105,6 +105,14 @@ func toAnswer(ctx context.Context, err error) *answer {
 	return &answer{status: statusOf(f.Code), fault: f}
 }
 
+// Describe says how err is answered, for the pages of a Raw route that show it to
+// a person: the status, further headers and the public sentence. The cause goes
+// to the log as always.
+func Describe(ctx context.Context, err error) (status int, header http.Header, what string) {
+	a := toAnswer(ctx, err)
+	return a.status, a.GetHeaders(), a.fault.What
+}
+
 // classify names what is nobody's fault in the request.
 func classify(err error) *fault.Error {
 	switch {
