@@ -1,0 +1,142 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/identity"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
+)
+
+// errRaced says that the account was bound while a user was being made for it.
+var errRaced = errors.New("the account was bound meanwhile")
+
+// signIn signs in the user to whom the account is bound, in place of the
+// session that the browser had, or makes one. Errors: 5018 when the user is not
+// ACTIVE, 5030 when the account's address has a user already.
+func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity.Method) (user identity.User, cookie *http.Cookie, err error) {
+	var refused error
+	enter := func(tx *sqldb.Tx) error {
+		refused = nil
+		userID, err := s.owner(ctx, tx, a.provider, who)
+		if err != nil {
+			return err
+		}
+		cookie, user, err = s.identity.SignIn(ctx, tx, userID, m)
+		if fault.Is(err, fault.CodeUnauthorized) { // the user is disabled
+			refused = err
+			return s.recordRefusal(ctx, tx, a, userID, "the user is not active")
+		}
+		return err
+	}
+	err = s.db.InTx(ctx, enter)
+	if errors.Is(err, errRaced) || fault.Is(err, fault.CodeConflict) { // the one that was faster is there now
+		err = s.db.InTx(ctx, enter)
+	}
+	switch {
+	case fault.Is(err, fault.CodeConflict), fault.Is(err, fault.CodeInvalid):
+		err = s.refuse(ctx, a, err)
+	case err == nil:
+		err = refused
+	}
+	return user, cookie, err
+}
+
+// owner is the user to whom the account is bound, made if there is none.
+func (s *Service) owner(ctx context.Context, tx *sqldb.Tx, provider string, who account) (int64, error) {
+	now := s.now().UnixMilli()
+	bound, err := New(tx).useBinding(ctx, useBindingParams{LastUsedAt: now, Name: who.name, Issuer: who.issuer, Subject: who.subject})
+	if err == nil {
+		return bound.UserID, nil
+	}
+	if !sqldb.Is(err, sqldb.ErrNotFound) {
+		return 0, fmt.Errorf("look up a binding: %w", err)
+	}
+	email := who.email
+	if _, err := identity.NormalizeEmail(email); err != nil {
+		email = "" // no address that we could use is none
+	}
+	userID, err := s.identity.CreateFederated(ctx, tx, who.userName, email)
+	if err != nil {
+		return 0, err
+	}
+	return userID, s.insert(ctx, tx, userID, provider, who, now)
+}
+
+// insert binds the account to the user, who has none of the provider yet.
+func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID int64, provider string, who account, usedAt int64) error {
+	_, err := New(tx).insertBinding(ctx, insertBindingParams{
+		UserID: userID, Provider: provider, Issuer: who.issuer, Subject: who.subject, Name: who.name, CreatedAt: s.now().UnixMilli(), LastUsedAt: usedAt,
+	})
+	if sqldb.Is(err, sqldb.ErrNotFound) { // ON CONFLICT left it out
+		return errRaced
+	}
+	if err != nil {
+		return fmt.Errorf("bind an account: %w", err)
+	}
+	return s.audit.Record(ctx, tx, audit.Entry{
+		UserID: userID, Action: "user.bind", Object: fmt.Sprintf("user %d", userID),
+		Detail: map[string]any{"provider": provider, "subject": who.subject, "name": who.name, "ip": web.ClientIP(ctx)},
+	})
+}
+
+// bind adds the account to the caller's ways to sign in. What is bound to the
+// caller already is no error. Errors: 5030 when it is somebody else's, or when
+// the caller has another account of the provider.
+func (s *Service) bind(ctx context.Context, a attempt, who account) (identity.Binding, error) {
+	caller := access.From(ctx)
+	bound := identity.Binding{Provider: a.provider, Subject: who.subject, Name: who.name, CreatedAt: s.now().UnixMilli()}
+	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		err := s.insert(ctx, tx, caller.UserID, a.provider, who, 0)
+		if !errors.Is(err, errRaced) {
+			return err
+		}
+		owner, err := New(tx).bindingOwner(ctx, bindingOwnerParams{Issuer: who.issuer, Subject: who.subject})
+		switch {
+		case sqldb.Is(err, sqldb.ErrNotFound):
+			return fault.Conflict("Another account of this provider is bound already; unbind it first.")
+		case err != nil:
+			return fmt.Errorf("look up a binding: %w", err)
+		case owner != caller.UserID:
+			return fault.Conflict("This account signs somebody else in here; unbind it there first.")
+		}
+		return nil
+	})
+	if fault.Is(err, fault.CodeConflict) {
+		err = s.refuse(ctx, a, err)
+	}
+	return bound, err
+}
+
+// Bindings lists the user's accounts elsewhere, oldest first: part of
+// identity.Factors.
+func (s *Service) Bindings(ctx context.Context, q sqldb.Querier, userID int64) ([]identity.Binding, error) {
+	rows, err := New(q).bindingsOf(ctx, userID)
+	if err != nil {
+		return nil, fmt.Errorf("list bindings: %w", err)
+	}
+	list := make([]identity.Binding, 0, len(rows))
+	for _, r := range rows {
+		list = append(list, identity.Binding{Provider: r.Provider, Subject: r.Subject, Name: r.Name, CreatedAt: r.CreatedAt})
+	}
+	return list, nil
+}
+
+// Unbind removes the user's account at the provider: part of identity.Factors.
+// Errors: 5003 when there is none.
+func (s *Service) Unbind(ctx context.Context, tx *sqldb.Tx, userID int64, provider string) error {
+	_, err := New(tx).deleteBinding(ctx, deleteBindingParams{UserID: userID, Provider: provider})
+	if sqldb.Is(err, sqldb.ErrNotFound) {
+		return fault.NotFound("binding")
+	}
+	if err != nil {
+		return fmt.Errorf("delete a binding: %w", err)
+	}
+	return nil
+}
