@@ -32,9 +32,14 @@ type resident struct {
 
 func newWorld(t *testing.T, db sqldb.Config) *world {
 	t.Helper()
-	p := start(t, settings(t, db), app.Options{}, nil)
+	return newWorldWith(t, settings(t, db), app.Options{})
+}
+
+func newWorldWith(t *testing.T, c app.Config, options app.Options) *world {
+	t.Helper()
+	p := start(t, c, options, nil)
 	p.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	w := &world{program: p, operations: operations(t, p), postgres: db.URL != ""}
+	w := &world{program: p, operations: operations(t, p), postgres: c.DB != ""}
 	w.alice = w.settle("alice@example.org", publicID(0xa))
 	w.bob = w.settle("bob@example.org", publicID(0xb))
 	return w

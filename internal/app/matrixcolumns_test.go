@@ -1,0 +1,142 @@
+package app_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"certharbor.dev/certharbor/internal/apikeys"
+)
+
+// matrixColumn is one kind of credential.
+type matrixColumn struct {
+	name, meaning string
+	rule          func(o *operation, me bool) cell
+	// with are the credentials of the kind, which must all be answered alike, of
+	// r where they are the user's own. None: the column has nothing for the route.
+	with func(o *operation, r *resident) []*caller
+	// owner is whose objects are in the paths of what is admitted: one person
+	// for each column that changes something. nil: alice, and nothing is changed.
+	owner *resident
+}
+
+// always is the same credentials for every route.
+func always(callers ...*caller) func(*operation, *resident) []*caller {
+	return func(*operation, *resident) []*caller { return callers }
+}
+
+// makeColumns is every kind of credential, in the order of the document.
+func (m *matrix) makeColumns(t *testing.T) []matrixColumn {
+	t.Helper()
+	d, junk := m.deadOnes(t), m.garbage()
+	dead := func(name, meaning string, who *caller) matrixColumn {
+		return matrixColumn{name: name, meaning: meaning, rule: deadRule, with: always(who)}
+	}
+	return []matrixColumn{
+		dead("none", "no credential at all", m.anonymous()),
+		{name: "junk", meaning: strconv.Itoa(len(junk)) + " bearers and cookies that are no credential: empty, unknown, cut short, too long, unsigned, forged, in the wrong place", rule: deadRule, with: always(junk...)},
+		{name: "session", meaning: "the user's own session", rule: sessionRule, with: m.ownSession, owner: m.alice},
+		{name: "s:other", meaning: "the session of another user", rule: otherSessionRule, with: m.otherSession},
+		dead("s:expired", "a session that nobody used for 31 days", d.lateSession),
+		dead("s:ended", "a session that was signed out", d.endedSession),
+		dead("s:disabled", "the session of a user who was disabled", d.disabledSession),
+		{name: "key", meaning: "an API key of the user for everything that a key may be for", rule: wholeKeyRule, with: m.wholeKey, owner: m.bob},
+		{name: "k:object", meaning: "a key with the scope and all its actions for the object in the path alone", rule: namedKeyRule, with: m.namedKeys, owner: m.carol},
+		{name: "k:other object", meaning: "the same for two other objects: one of another user, and one that does not exist", rule: otherObjectRule, with: m.otherObjectKeys},
+		{name: "k:no scope", meaning: "a key for everything but the scope of the route", rule: lackingRule, with: m.keysWithoutScope},
+		{name: "k:no action", meaning: "keys with the scope, each without one of the actions that the route needs", rule: lackingRule, with: m.keysWithoutAction},
+		{name: "k:other", meaning: "a key of another user for everything", rule: otherKeyRule, with: always(m.key(m.bob, everything()...))},
+		dead("k:expired", "a key for everything that has expired", d.lateKey),
+		dead("k:revoked", "a key for everything that was deleted", d.revokedKey),
+		dead("k:disabled", "a key for everything of a user who was disabled", d.disabledKey),
+		{name: "device", meaning: "the access token of a device of the user", rule: deviceRule, with: always(m.alice.device.caller)},
+		{name: "d:other", meaning: "the access token of a device of another user", rule: otherDeviceRule, with: always(m.bob.device.caller)},
+		dead("d:expired", "an access token that has expired", d.lateDevice),
+		{name: "d:deleted", meaning: "the access token of a device that was deleted", rule: goneDeviceRule, with: always(d.deletedDevice)},
+		{name: "d:disabled", meaning: "the access token of a device whose user was disabled", rule: goneDeviceRule, with: always(d.disabledDevice)},
+	}
+}
+
+// everything is what a key may be permitted at the most.
+func everything() (entries []map[string]any) {
+	for _, s := range apikeys.Catalog() {
+		entries = append(entries, entry(s.Name, "*", s.Actions...))
+	}
+	return entries
+}
+
+func actionsOf(scope string) []string {
+	for _, s := range apikeys.Catalog() {
+		if s.Name == scope {
+			return s.Actions
+		}
+	}
+	return nil
+}
+
+// objectOf is the path parameter that names an object of the scope.
+var objectOf = map[string]string{
+	"certificates": "certificate_id", "devices": "device_id", "acme_accounts": "acme_account_id", "cas": "ca_id", "service_webhooks": "webhook_id",
+	"ForInstallConfigUpdate": "device_id",
+}
+
+// key gives the user's key with these permissions, made once.
+func (m *matrix) key(r *resident, entries ...map[string]any) *caller {
+	name := strconv.FormatInt(r.UserID, 10) + encoded(entries)
+	if m.made[name] == nil {
+		m.made[name] = m.freshSession(r).apiKey(entries...)
+	}
+	return m.made[name].caller
+}
+
+// ownSession is a new one each time, since some routes end it.
+func (m *matrix) ownSession(_ *operation, r *resident) []*caller {
+	return []*caller{m.freshSession(r)}
+}
+
+func (m *matrix) otherSession(o *operation, _ *resident) []*caller { return m.ownSession(o, m.bob) }
+
+func (m *matrix) wholeKey(_ *operation, r *resident) []*caller {
+	return []*caller{m.key(r, everything()...)}
+}
+
+func (m *matrix) namedKeys(o *operation, r *resident) []*caller {
+	scope := named(o)
+	return []*caller{m.key(r, entry(scope, m.ids(o, r)[objectOf[scope]], actionsOf(scope)...))}
+}
+
+func (m *matrix) otherObjectKeys(o *operation, r *resident) []*caller {
+	scope := named(o)
+	return []*caller{
+		m.key(r, entry(scope, m.ids(o, m.bob)[objectOf[scope]], actionsOf(scope)...)),
+		m.key(r, entry(scope, absentID(objectOf[scope]), actionsOf(scope)...)),
+	}
+}
+
+// named is a scope of named objects: the route's, where it has one.
+func named(o *operation) string {
+	if scope, _, _ := o.takes(); byObject(scope) {
+		return scope
+	}
+	return "certificates"
+}
+
+func (m *matrix) keysWithoutScope(o *operation, r *resident) []*caller {
+	scope, _, _ := o.takes()
+	entries := slices.DeleteFunc(everything(), func(e map[string]any) bool { return e["obtype"] == scope })
+	return []*caller{m.key(r, entries...)}
+}
+
+func (m *matrix) keysWithoutAction(o *operation, r *resident) (keys []*caller) {
+	scope, actions, _ := o.takes()
+	if scope == "" {
+		return m.keysWithoutScope(o, r)
+	}
+	for _, missing := range actions {
+		rest := slices.DeleteFunc(slices.Clone(actionsOf(scope)), func(action string) bool { return action == missing })
+		if len(rest) > 0 {
+			keys = append(keys, m.key(r, entry(scope, "*", rest...)))
+		}
+	}
+	return keys
+}

@@ -1,0 +1,226 @@
+package app_test
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"certharbor.dev/certharbor/internal/apikeys"
+)
+
+// cell is the status and the code of an answer. The zero cell stands for a
+// credential that says nothing about a route.
+type cell struct{ status, code int }
+
+// The refusals of wire.md section 1.
+var (
+	unasked      = cell{}
+	unauthorized = cell{401, 5018} // missing, invalid or expired credential
+	forbidden    = cell{403, 5022} // right missing
+	notFound     = cell{404, 5003} // absent, or not the caller's
+	admitted     = cell{-1, 0}     // the answer is that of the route itself
+)
+
+func (c cell) String() string {
+	switch {
+	case c == unasked:
+		return "–"
+	case c.code == 0:
+		return strconv.Itoa(c.status)
+	}
+	return fmt.Sprintf("%d/%d", c.status, c.code)
+}
+
+var keyRule = regexp.MustCompile(`key (\w+):([a-z+]+)(?: on (\w+))?`)
+
+// takes is what the route wants of a key; empty when it takes none.
+func (o *operation) takes() (scope string, actions []string, object string) {
+	m := keyRule.FindStringSubmatch(o.rule.String())
+	if m == nil {
+		return "", nil, ""
+	}
+	return m[1], strings.Split(m[2], "+"), m[3]
+}
+
+// objects are the path parameters that name something of a user's.
+func (o *operation) objects() (names []string) {
+	for _, name := range o.parameters() {
+		if name != "user_id" && name != "provider" && name != "name" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (o *operation) ofUser() bool { return strings.HasPrefix(o.path, ownPath) }
+
+// The rules of the columns: what decisions.md sections 1 to 3 and 8.7 and
+// wire.md sections 1 and 2 say of a credential and a route line, and nothing
+// that the program answers. me says that the path came as /apiv1/me/….
+
+// deadRule is for what proves nothing: no credential, garbage, what expired,
+// was revoked, or belongs to somebody who is disabled (5018).
+func deadRule(o *operation, _ bool) cell {
+	if o.rule.TakesNone() {
+		return admitted
+	}
+	return unauthorized
+}
+
+func sessionRule(o *operation, _ bool) cell {
+	if o.rule.TakesNone() || o.rule.TakesSession() {
+		return admitted
+	}
+	return unauthorized // "takes device tokens only; a session or an API key there is 401/5018"
+}
+
+// otherSessionRule: "a user_id that is not the caller's: 403/5022. An object
+// that is not the caller's: 404/5003". A path without either is the other's own.
+func otherSessionRule(o *operation, me bool) cell {
+	switch {
+	case o.rule.TakesNone():
+		return admitted
+	case !o.rule.TakesSession():
+		return unauthorized
+	case o.ofUser() && !me:
+		return forbidden
+	case o.line() == notImplemented:
+		return unasked
+	case len(o.objects()) > 0:
+		return notFound
+	}
+	return unasked
+}
+
+// keyRuleOf is the common part of all good keys; the second value says that the
+// key is one that the route takes.
+func keyRuleOf(o *operation) (cell, bool) {
+	switch {
+	case o.rule.TakesNone():
+		return admitted, false
+	case o.rule.TakesDevice(), o.rule.TakesWorker():
+		return unauthorized, false
+	case !o.rule.TakesKey():
+		return forbidden, false // 8.7: "a key on a route that takes none: 403/5022"
+	}
+	return unasked, true
+}
+
+// lackingRule is for keys without the scope, or without one of the actions.
+func lackingRule(o *operation, _ bool) cell {
+	if c, taken := keyRuleOf(o); !taken {
+		return c
+	}
+	return forbidden
+}
+
+func wholeKeyRule(o *operation, _ bool) cell {
+	if c, taken := keyRuleOf(o); !taken {
+		return c
+	}
+	if o.line() == assignLine {
+		return forbidden // section 3: "certificate-assign with *, or with none: 403/5022"
+	}
+	return admitted
+}
+
+const assignLine = "POST U/certificate-assign"
+
+// namedKeyRule is for a key that is limited to the object of the path.
+func namedKeyRule(o *operation, _ bool) cell {
+	c, taken := keyRuleOf(o)
+	scope, _, object := o.takes()
+	switch {
+	case !taken:
+		return c
+	case !byObject(scope):
+		return unasked
+	case makes(o):
+		return forbidden // what is made anew is no object of the key's
+	case object == "" && !seesNamed(o):
+		return unasked
+	}
+	return admitted
+}
+
+// makes reports whether the route makes an object of the scope.
+func makes(o *operation) bool {
+	return o.method == "POST" && strings.Count(o.path, "/") == strings.Count(ownPath, "/")+1 && o.rule.TakesSession()
+}
+
+// seesNamed reports whether a route without On takes keys for named objects:
+// lists, which show those alone (8.7), and what finds its object by the key or
+// by a public id.
+func seesNamed(o *operation) bool { return o.line() != notImplemented }
+
+// otherObjectRule is for a key that is limited to another object.
+func otherObjectRule(o *operation, _ bool) cell {
+	c, taken := keyRuleOf(o)
+	scope, _, object := o.takes()
+	switch {
+	case !taken:
+		return c
+	case !byObject(scope):
+		return unasked
+	case makes(o):
+		return forbidden
+	case o.line() == notImplemented, o.method == "GET" && object == "" && !strings.Contains(o.path, "by-public-id"):
+		return admitted // a list, which is empty
+	}
+	return notFound // section 3: "a key limited to one object gets 404/5003 for any other"
+}
+
+// otherKeyRule is for the key of another user that may do everything.
+func otherKeyRule(o *operation, me bool) cell {
+	c, taken := keyRuleOf(o)
+	switch {
+	case !taken:
+		return c
+	case o.ofUser() && !me:
+		return forbidden
+	case o.line() == assignLine:
+		return forbidden
+	case o.line() == notImplemented:
+		return unasked
+	case len(o.objects()) > 0:
+		return notFound
+	}
+	return unasked
+}
+
+func byObject(scope string) bool {
+	for _, s := range apikeys.Catalog() {
+		if s.Name == scope {
+			return s.ByObject
+		}
+	}
+	return false
+}
+
+func deviceRule(o *operation, _ bool) cell {
+	if o.rule.TakesNone() || o.rule.TakesDevice() {
+		return admitted
+	}
+	return unauthorized
+}
+
+// otherDeviceRule: a device sees what is assigned to it, and its own settings.
+func otherDeviceRule(o *operation, _ bool) cell {
+	switch c := deviceRule(o, false); {
+	case !o.rule.TakesDevice():
+		return c
+	case len(o.objects()) > 0:
+		return notFound
+	}
+	return unasked
+}
+
+// goneDeviceRule: wire.md section 2, "device exists, belongs to sub, is ACTIVE
+// (403/5022)", after the signature and exp.
+func goneDeviceRule(o *operation, _ bool) cell {
+	if o.rule.TakesDevice() {
+		return forbidden
+	}
+	return deadRule(o, false)
+}
