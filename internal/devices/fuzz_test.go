@@ -1,7 +1,13 @@
 package devices_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,6 +71,61 @@ func FuzzAuthenticateDevice(f *testing.F) {
 		}
 		if caller != nil || !fault.Is(err, fault.CodeUnauthorized) {
 			t.Errorf("%q: %+v, %v", token, caller, err)
+		}
+	})
+}
+
+// Whatever stands in header and claims, under our own key: what passes has the
+// algorithm, key, audience, type, time, user and device of a token that we make.
+func FuzzSignedToken(f *testing.F) {
+	w := newWorld(f, dbtest.SQLite(f))
+	good := strings.Split(w.register(w.user, nil).text("session.access_token"), ".")
+	kid, key, err := w.svc.SigningKey(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	text := base64.RawURLEncoding
+	header, _ := text.DecodeString(good[0])
+	payload, _ := text.DecodeString(good[1])
+	for _, change := range [][2]string{{"", ""}, {`"HS256"`, `"none"`}, {`"HS256"`, `"HS512"`}, {`"alg"`, `"ALG"`}, {"{", `{"jku":"https://evil.example",`}, {`"` + kid + `"`, `"../../etc"`}, {`"alg":`, `"crit":["exp"],"alg":`}} {
+		f.Add([]byte(strings.Replace(string(header), change[0], change[1], 1)), payload)
+	}
+	for _, change := range [][2]string{{`"exp":`, `"nbf":`}, {`"exp":1700003600`, `"exp":1e300`}, {"certharbor-device", "other"}, {"device-access", "session"}, {`"device_id"`, `"DEVICE_ID"`}, {`"sub":"`, `"sub":"-`}, {"{", `{"nbf":1800000000,`}, {"{", `{"aud":["a","b"],`}} {
+		f.Add(header, []byte(strings.Replace(string(payload), change[0], change[1], 1)))
+	}
+	f.Fuzz(func(t *testing.T, header, payload []byte) {
+		signed := text.EncodeToString(header) + "." + text.EncodeToString(payload)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(signed))
+		caller, err := w.svc.AuthenticateDevice(t.Context(), signed+"."+text.EncodeToString(mac.Sum(nil)))
+		if err != nil {
+			if !fault.Is(err, fault.CodeUnauthorized) && !fault.Is(err, fault.CodeInvalid) && !fault.Is(err, fault.CodeForbidden) {
+				t.Errorf("%s %s: %v", header, payload, err)
+			}
+			return
+		}
+		var h map[string]any
+		var c struct {
+			Sub      string          `json:"sub"`
+			Aud      json.RawMessage `json:"aud"`
+			Exp      float64         `json:"exp"`
+			Nbf      float64         `json:"nbf"`
+			DeviceID int64           `json:"device_id"`
+			Use      string          `json:"token_use"`
+		}
+		if json.Unmarshal(header, &h) != nil || json.Unmarshal(payload, &c) != nil || h["alg"] != "HS256" || h["kid"] != kid {
+			t.Fatalf("%s is accepted", header)
+		}
+		var audiences []string
+		if json.Unmarshal(c.Aud, &audiences) != nil {
+			audiences = []string{strings.Trim(string(c.Aud), `"`)}
+		}
+		now := float64(w.ms.Load() / 1000)
+		if !slices.Contains(audiences, "certharbor-device") || c.Use != "device-access" || c.Exp <= now || c.Nbf > now {
+			t.Errorf("%s is accepted", payload)
+		}
+		if c.Sub != strconv.FormatInt(w.user, 10) && c.Sub != "+"+strconv.FormatInt(w.user, 10) || c.DeviceID != caller.DeviceID || caller.UserID != w.user {
+			t.Errorf("%s is %+v", payload, caller)
 		}
 	})
 }
