@@ -140,7 +140,10 @@ func (m *Mux) authenticate(r *http.Request, rule access.Rule) (*access.Caller, e
 	if rule.TakesNone() && !rule.Recognises() {
 		return nil, nil
 	}
-	bearer, hasBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	bearer, hasBearer, err := bearerOf(r)
+	if err != nil && !rule.Recognises() {
+		return nil, err
+	}
 	isKey := hasBearer && strings.HasPrefix(bearer, "ak_")
 	switch {
 	case rule.Recognises():
@@ -168,6 +171,24 @@ func (m *Mux) authenticate(r *http.Request, rule access.Rule) (*access.Caller, e
 		err = errNoCredential
 	}
 	return caller, err
+}
+
+// bearerOf reads the token of the Authorization header (RFC 6750 section 2.1);
+// the name of the scheme has no case (RFC 9110 section 11.1). Of two headers a
+// proxy may have read one and we the other, so they prove nothing.
+func bearerOf(r *http.Request) (token string, ok bool, err error) {
+	values := r.Header["Authorization"]
+	switch len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		scheme, token, _ := strings.Cut(values[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", false, nil
+		}
+		return strings.TrimLeft(token, " "), true, nil
+	}
+	return "", false, fault.Unauthorized("Send one Authorization header.")
 }
 
 // permit compares the path's user with the caller and asks the rule.
