@@ -26,7 +26,8 @@ func (a *Agent) Login(ctx context.Context, server, caFile string) error {
 	if done, err := a.resume(ctx, server, caFile); done || err != nil {
 		return err
 	}
-	flow, err := c.StartFlow(ctx)
+	self := a.registration()
+	flow, err := c.StartFlow(ctx, self.Name, self.Platform)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 // Mount mounts the routes of the area.
 func (s *Service) Mount(m *web.Mux) {
 	web.Route(m, "POST /auth/device", access.Optional(), s.login)
-	web.Raw(m, "GET /device", access.Public(), 0, s.page)
+	web.Route(m, "GET /auth/device", access.Session(), s.waiting)
+	web.Raw(m, "GET /device", access.Public(), 0, approvalPage())
 	web.RouteReply(m, "POST /auth/refresh", access.Optional(), s.refresh)
 
 	web.RouteReply(m, "POST /apiv1/device/registration", access.Public(), s.registerByCode)

@@ -15,6 +15,8 @@ type deviceLoginInput struct {
 		Scopes     []string `json:"scopes,omitempty" doc:"device_start."`
 		Interval   *int64   `json:"interval,omitempty" doc:"device_start: seconds between polls, 5 by default."`
 		ExpiresIn  *int64   `json:"expires_in,omitempty" doc:"device_start: lifetime of the codes, 30 to 3600 seconds, 900 by default."`
+		Name       string   `json:"name,omitempty" maxLength:"200" doc:"device_start: what the device calls itself, shown to whoever approves."`
+		Platform   string   `json:"platform,omitempty" maxLength:"200" doc:"device_start: what it runs on, shown too."`
 		DeviceCode string   `json:"device_code,omitempty" maxLength:"200" doc:"device_poll."`
 		UserCode   string   `json:"user_code,omitempty" maxLength:"200" doc:"device_verify: XXXX-XXXX."`
 		Approve    *bool    `json:"approve,omitempty" doc:"device_verify: true by default."`
@@ -40,7 +42,10 @@ func (s *Service) login(ctx context.Context, in *deviceLoginInput) (DeviceLoginA
 	b := &in.Body
 	switch b.Action {
 	case "device_start":
-		started, err := s.StartLogin(ctx, b.Scopes, orDefault(b.Interval, defaultInterval), orDefault(b.ExpiresIn, defaultLifetime))
+		started, err := s.StartLogin(ctx, LoginRequest{
+			Scopes: b.Scopes, Interval: orDefault(b.Interval, defaultInterval), Lifetime: orDefault(b.ExpiresIn, defaultLifetime),
+			Name: b.Name, Platform: b.Platform,
+		})
 		return DeviceLoginAnswer{
 			DeviceCode: started.DeviceCode, UserCode: started.UserCode, VerificationURI: started.VerificationURI,
 			VerificationURIComplete: started.VerificationURIComplete, Interval: started.Interval, ExpiresIn: started.ExpiresIn,
@@ -52,6 +57,14 @@ func (s *Service) login(ctx context.Context, in *deviceLoginInput) (DeviceLoginA
 		return s.decide(ctx, b.UserCode, b.Approve == nil || *b.Approve)
 	}
 	return DeviceLoginAnswer{}, fault.Invalid("action", "must be device_start, device_poll or device_verify")
+}
+
+type waitingLoginInput struct {
+	UserCode string `query:"user_code" required:"true" maxLength:"200" doc:"XXXX-XXXX, as the device shows it."`
+}
+
+func (s *Service) waiting(ctx context.Context, in *waitingLoginInput) (WaitingLogin, error) {
+	return s.WaitingLogin(ctx, access.From(ctx).UserID, in.UserCode)
 }
 
 func (s *Service) decide(ctx context.Context, userCode string, approve bool) (DeviceLoginAnswer, error) {

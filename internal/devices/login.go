@@ -9,6 +9,7 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
 )
 
 // The states of a device login.
@@ -44,33 +45,48 @@ type LoginStarted struct {
 	ExpiresIn               int64 // s
 }
 
-// StartLogin begins a device login. interval is the least number of seconds
-// between polls and lifetime how many seconds the codes are good.
-func (s *Service) StartLogin(ctx context.Context, scopes []string, interval, lifetime int64) (LoginStarted, error) {
-	if err := checkScopes(scopes); err != nil {
+// LoginRequest is what a device says when it begins a login.
+type LoginRequest struct {
+	Scopes         []string
+	Interval       int64  // least number of seconds between polls
+	Lifetime       int64  // how many seconds the codes are good
+	Name, Platform string // what it calls itself, for whoever approves; may be empty
+}
+
+func (r LoginRequest) check() error {
+	if err := checkScopes(r.Scopes); err != nil {
+		return err
+	}
+	if r.Interval < 1 || r.Interval > maxInterval {
+		return fault.Invalid("interval", "must be 1 to %d seconds", maxInterval)
+	}
+	if r.Lifetime < 30 || r.Lifetime > 3600 {
+		return fault.Invalid("expires_in", "must be 30 to 3600 seconds")
+	}
+	return nil
+}
+
+// StartLogin begins a device login.
+func (s *Service) StartLogin(ctx context.Context, r LoginRequest) (LoginStarted, error) {
+	if err := r.check(); err != nil {
 		return LoginStarted{}, err
-	}
-	if interval < 1 || interval > maxInterval {
-		return LoginStarted{}, fault.Invalid("interval", "must be 1 to %d seconds", maxInterval)
-	}
-	if lifetime < 30 || lifetime > 3600 {
-		return LoginStarted{}, fault.Invalid("expires_in", "must be 30 to 3600 seconds")
 	}
 	if err := s.countStart(ctx); err != nil {
 		return LoginStarted{}, err
 	}
-	encoded, err := json.Marshal(scopes)
+	encoded, err := json.Marshal(append([]string{}, r.Scopes...)) // [] rather than null
 	if err != nil {
 		return LoginStarted{}, fmt.Errorf("encode scopes: %w", err)
 	}
 	now := s.Now()
-	started := LoginStarted{DeviceCode: seal.NewToken("dc_", 32), Interval: interval, ExpiresIn: lifetime, VerificationURI: s.BaseURL + "/device"}
+	started := LoginStarted{DeviceCode: seal.NewToken("dc_", 32), Interval: r.Interval, ExpiresIn: r.Lifetime, VerificationURI: s.BaseURL + "/device"}
 	for range 5 { // a user code may be taken
 		started.UserCode = newUserCode()
 		err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 			return New(tx).insertLogin(ctx, insertLoginParams{
 				DeviceCodeHash: seal.HashToken(started.DeviceCode), UserCodeHash: seal.HashToken(started.UserCode), Scopes: string(encoded),
-				IntervalS: interval, Now: now.UnixMilli(), ExpiresAt: now.Add(time.Duration(lifetime) * time.Second).UnixMilli(),
+				Name: r.Name, Platform: r.Platform, ClientIp: web.ClientIP(ctx), UserAgent: shortened(web.UserAgent(ctx)),
+				IntervalS: r.Interval, Now: now.UnixMilli(), ExpiresAt: now.Add(time.Duration(r.Lifetime) * time.Second).UnixMilli(),
 			})
 		})
 		if !sqldb.Is(err, sqldb.ErrConflict) {

@@ -130,10 +130,55 @@ func TestDeviceLoginInput(t *testing.T) {
 		w.call(session(w.user), deviceLogin, body).want(t, 400, 5000)
 	}
 	w.call("", deviceLogin, m{"action": "device_start", "unknown": m{"a": 1}}).want(t, 200, 0)
-	page := w.call("", "GET /device?user_code=<script>", nil).want(t, 200, 0)
-	if !strings.Contains(page.body, "device_verify") || strings.Contains(page.body, "<script") {
+	page := w.call("", "GET /device?user_code=canary", nil).want(t, 200, 0)
+	if !strings.Contains(page.body, "device_verify") || strings.Contains(page.body, "canary") {
 		t.Errorf("page: %s", page.body)
 	}
+}
+
+// Whoever approves sees what waits: the device's own words, and where from.
+func TestWhatIsApproved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w := newWorld(t, db)
+		look := func(user int64, code string) answer {
+			return w.call(session(user), "GET /auth/device?user_code="+code, nil)
+		}
+		begun := w.ms.Load()
+		s := w.start(m{"name": "web-1", "platform": "linux/amd64", "scopes": []string{"a", "b"}}).want(t, 200, 0)
+		code := s.text("user_code")
+		seen := look(w.user, strings.ToLower(code)).want(t, 200, 0)
+		if seen.text("user_code") != code || seen.text("status") != "pending" || seen.text("name") != "web-1" || seen.text("platform") != "linux/amd64" ||
+			seen.text("client_ip") != "192.0.2.1" || seen.id("created_at") != begun || seen.id("expires_at") != begun+900_000 || !strings.Contains(seen.body, `"scopes":["a","b"]`) {
+			t.Errorf("waiting: %s", seen.body)
+		}
+		w.call("", "GET /auth/device?user_code="+code, nil).want(t, 401, 5018)
+		look(w.other, code).want(t, 200, 0)
+		wantStatus(t, w.verify(w.user, s, nil).want(t, 200, 0), "approved")
+		wantStatus(t, look(w.user, code).want(t, 200, 0), "approved")
+		look(w.other, code).want(t, 400, 5000) // no longer for anybody else
+
+		plain := w.start(nil).want(t, 200, 0)
+		if body := look(w.user, plain.text("user_code")).want(t, 200, 0).body; !strings.Contains(body, `"scopes":[]`) {
+			t.Errorf("waiting: %s", body)
+		}
+		w.advance(900 * time.Second)
+		for _, bad := range []string{plain.text("user_code"), "BBBB-BBBB", "", "x", "BBBBBBBB", "%00"} {
+			look(w.user, bad).want(t, 400, 5000)
+		}
+	})
+}
+
+// Looking a code up counts like deciding it: nobody finds one by trying.
+func TestLookingUpCodesIsLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, dbtest.SQLite(t))
+	w.svc.WrongCodes = 3
+	for range 3 {
+		w.call(session(w.user), "GET /auth/device?user_code=BBBB-BBBB", nil).want(t, 400, 5000)
+	}
+	w.call(session(w.user), "GET /auth/device?user_code=BBBB-BBBB", nil).want(t, 429, 5013)
+	w.call(session(w.user), deviceLogin, m{"action": "device_verify", "user_code": "BBBB-BBBB"}).want(t, 429, 5013)
 }
 
 // What a stolen database shows of a login: no code opens it.

@@ -47,6 +47,10 @@ type loginRow struct {
 	DeviceCodeHash []byte
 	UserCodeHash   []byte
 	Scopes         string
+	Name           string
+	Platform       string
+	ClientIp       string
+	UserAgent      string
 	IntervalS      int64
 	Status         string
 	UserID         sql.NullInt64

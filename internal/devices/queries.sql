@@ -78,8 +78,8 @@ SELECT id FROM device_refresh_tokens WHERE device_id = $1 AND rotated_at IS NULL
 DELETE FROM device_refresh_tokens WHERE expires_at <= $1;
 
 -- name: insertLogin :exec
-INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, interval_s, status, polled_at, created_at, expires_at)
-VALUES (@device_code_hash, @user_code_hash, @scopes, @interval_s, 'PENDING', 0, @now, @expires_at);
+INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at)
+VALUES (@device_code_hash, @user_code_hash, @scopes, @name, @platform, @client_ip, @user_agent, @interval_s, 'PENDING', 0, @now, @expires_at);
 
 -- name: loginByDeviceCode :one
 SELECT * FROM device_logins WHERE device_code_hash = $1;

@@ -322,14 +322,18 @@ func (q *Queries) insertDevice(ctx context.Context, arg insertDeviceParams) (dev
 }
 
 const insertLogin = `-- name: insertLogin :exec
-INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, interval_s, status, polled_at, created_at, expires_at)
-VALUES ($1, $2, $3, $4, 'PENDING', 0, $5, $6)
+INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', 0, $9, $10)
 `
 
 type insertLoginParams struct {
 	DeviceCodeHash []byte
 	UserCodeHash   []byte
 	Scopes         string
+	Name           string
+	Platform       string
+	ClientIp       string
+	UserAgent      string
 	IntervalS      int64
 	Now            int64
 	ExpiresAt      int64
@@ -340,6 +344,10 @@ func (q *Queries) insertLogin(ctx context.Context, arg insertLoginParams) error 
 		arg.DeviceCodeHash,
 		arg.UserCodeHash,
 		arg.Scopes,
+		arg.Name,
+		arg.Platform,
+		arg.ClientIp,
+		arg.UserAgent,
 		arg.IntervalS,
 		arg.Now,
 		arg.ExpiresAt,
@@ -519,7 +527,7 @@ func (q *Queries) lockDeviceByPublicID(ctx context.Context, arg lockDeviceByPubl
 }
 
 const loginByDeviceCode = `-- name: loginByDeviceCode :one
-SELECT id, device_code_hash, user_code_hash, scopes, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE device_code_hash = $1
+SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE device_code_hash = $1
 `
 
 func (q *Queries) loginByDeviceCode(ctx context.Context, deviceCodeHash []byte) (loginRow, error) {
@@ -530,6 +538,10 @@ func (q *Queries) loginByDeviceCode(ctx context.Context, deviceCodeHash []byte) 
 		&i.DeviceCodeHash,
 		&i.UserCodeHash,
 		&i.Scopes,
+		&i.Name,
+		&i.Platform,
+		&i.ClientIp,
+		&i.UserAgent,
 		&i.IntervalS,
 		&i.Status,
 		&i.UserID,
@@ -541,7 +553,7 @@ func (q *Queries) loginByDeviceCode(ctx context.Context, deviceCodeHash []byte) 
 }
 
 const loginByUserCode = `-- name: loginByUserCode :one
-SELECT id, device_code_hash, user_code_hash, scopes, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE user_code_hash = $1
+SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE user_code_hash = $1
 `
 
 func (q *Queries) loginByUserCode(ctx context.Context, userCodeHash []byte) (loginRow, error) {
@@ -552,6 +564,10 @@ func (q *Queries) loginByUserCode(ctx context.Context, userCodeHash []byte) (log
 		&i.DeviceCodeHash,
 		&i.UserCodeHash,
 		&i.Scopes,
+		&i.Name,
+		&i.Platform,
+		&i.ClientIp,
+		&i.UserAgent,
 		&i.IntervalS,
 		&i.Status,
 		&i.UserID,

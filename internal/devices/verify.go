@@ -54,7 +54,9 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 				return err
 			}
 		}
-		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: action, Object: fmt.Sprintf("device_login %d", id)})
+		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: action, Object: fmt.Sprintf("device_login %d", id), Detail: map[string]any{
+			"name": login.Name, "client_ip": login.ClientIp,
+		}})
 	})
 	if err != nil {
 		return fmt.Errorf("decide device login: %w", err)

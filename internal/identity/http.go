@@ -19,7 +19,7 @@ func (s *Service) Mount(m *web.Mux) {
 	web.Route(m, "GET /auth/third-party-bindings", access.Session(), s.listBindings)
 	web.RouteReply(m, "DELETE /auth/third-party-bindings/{provider}", access.Session(), s.deleteBinding)
 	web.RouteReply(m, "POST /auth/setup", access.Public(), s.postSetup)
-	web.Raw(m, "GET /setup", access.Public(), 0, s.setupPage)
+	web.Raw(m, "GET /setup", access.Public(), 0, setupPage())
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/sessions", access.Session(), s.listSessions)
 	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/sessions", access.Session(), s.deleteSessions)
 	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/sessions/{session_id}", access.Session(), s.deleteSession)

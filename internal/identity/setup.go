@@ -10,6 +10,7 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
 )
 
 // setupLifetime bounds a setup link; a restart of the server prints another.
@@ -129,9 +130,7 @@ type setupInput struct {
 }
 
 // setupPage asks for what postSetup takes.
-func (s *Service) setupPage(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", setupPolicy())
-	_, err := w.Write([]byte(setupHTML))
-	return err
+func setupPage() func(http.ResponseWriter, *http.Request) error {
+	document := web.NewDocument([]byte(setupHTML), []byte(setupStyle), []byte(setupScript))
+	return func(w http.ResponseWriter, _ *http.Request) error { return document.Serve(w) }
 }

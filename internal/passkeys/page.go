@@ -1,10 +1,7 @@
 package passkeys
 
 import (
-	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,9 +11,6 @@ import (
 	"certharbor.dev/certharbor/internal/web"
 )
 
-// The page is one document without anything from elsewhere, so that its policy
-// can name the two digests and forbid everything else.
-//
 //go:embed page/account.html
 var pageHTML []byte
 
@@ -26,31 +20,15 @@ var pageStyle []byte
 //go:embed page/account.js
 var pageScript []byte
 
-// page is the document and its Content-Security-Policy.
-func page() (document []byte, policy string) {
-	document = bytes.Replace(pageHTML, []byte("/*style*/"), pageStyle, 1)
-	document = bytes.Replace(document, []byte("/*script*/"), pageScript, 1)
-	return document, "default-src 'none'; connect-src 'self'; script-src " + digest(pageScript) + "; style-src " + digest(pageStyle) +
-		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-}
-
-func digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
 func (s *Service) mountPage(m *web.Mux) {
-	document, policy := page()
+	document := web.NewDocument(pageHTML, pageStyle, pageScript)
 	web.Raw(m, "GET /account", access.Public(), 0, func(w http.ResponseWriter, r *http.Request) error {
 		if to := s.elsewhere(r); to != "" {
-			http.Redirect(w, r, to, http.StatusFound)
+			http.Redirect(w, r, to, http.StatusFound) //nolint:gosec // origin and path are ours; only the query is the caller's
 			return nil
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Permissions-Policy", "publickey-credentials-create=(self), publickey-credentials-get=(self)")
-		_, err := w.Write(document)
-		return err
+		return document.Serve(w)
 	})
 }
 
@@ -68,6 +46,9 @@ func (s *Service) elsewhere(r *http.Request) string {
 	to, err := url.Parse(s.rp.origin)
 	if err != nil || to.Host == r.Host {
 		return ""
+	}
+	if r.URL.RawQuery != "" {
+		return s.rp.origin + "/account?" + r.URL.RawQuery
 	}
 	return s.rp.origin + "/account"
 }

@@ -49,6 +49,12 @@ func TestPage(t *testing.T) {
 func TestPageAtALoopbackAddress(t *testing.T) {
 	t.Parallel()
 	h := build(t, dbtest.SQLite(t), func(d *Deps) { d.BaseURL = "http://127.0.0.1:8080" })
+	r := httptest.NewRequest(http.MethodGet, "/account?to=%2Fdevice", nil)
+	r.Host = "127.0.0.1:8080"
+	w := httptest.NewRecorder()
+	if h.mux.ServeHTTP(w, r); w.Header().Get("Location") != "http://localhost:8080/account?to=%2Fdevice" {
+		t.Errorf("with a query: %v", w.Header())
+	}
 	for host, to := range map[string]string{
 		"127.0.0.1:8080": "http://localhost:8080/account", "[::1]:8080": "http://localhost:8080/account", "127.0.0.1": "http://localhost:8080/account",
 		"localhost:8080": "", "192.0.2.1:8080": "", "evil.example": "", "": "",

@@ -87,6 +87,19 @@ func (s *server) await() {
 	}
 }
 
+// user makes an active user with the command.
+func (s *server) user(email, password string) {
+	s.t.Helper()
+	create := exec.CommandContext(s.t.Context(), s.program, "user", "create", "--email", email, "--password-stdin", "--data", s.data)
+	create.Stdin = strings.NewReader(password)
+	if out, err := create.CombinedOutput(); err != nil {
+		s.t.Fatalf("user create: %v\n%s", err, out)
+	}
+}
+
+// local is the server by the name at which passkeys work.
+func (s *server) local() string { return strings.Replace(s.url, "127.0.0.1", "localhost", 1) }
+
 // get asks the API with a key, or without one.
 func (s *server) get(path, key string) (int, string) {
 	s.t.Helper()

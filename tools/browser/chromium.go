@@ -36,10 +36,17 @@ type message struct {
 	Method  string          `json:"method,omitempty"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *struct {
-		Message string `json:"message"`
-	} `json:"error,omitempty"`
+	Error   *Refusal        `json:"error,omitempty"`
 }
+
+// Refusal is the error that the browser answers a call with.
+type Refusal struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Message }
 
 var errGone = errors.New("the browser has ended")
 
@@ -140,7 +147,7 @@ func (c *Chromium) Call(ctx context.Context, session, method string, params map[
 		return fmt.Errorf("%s: %w", method, ctx.Err())
 	}
 	if m.Error != nil {
-		return fmt.Errorf("%s: %s", method, m.Error.Message)
+		return fmt.Errorf("%s: %w", method, m.Error)
 	}
 	if into == nil {
 		return nil

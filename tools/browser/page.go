@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -124,7 +125,14 @@ func (p *Page) Wait(expression string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		var result struct{ Result struct{ Value any } }
-		p.call("Runtime.evaluate", map[string]any{"expression": fmt.Sprintf(wait, expression), "awaitPromise": true, "returnByValue": true}, &result)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), patience)
+		err := p.chromium.Call(ctx, p.session, "Runtime.evaluate",
+			map[string]any{"expression": fmt.Sprintf(wait, expression), "awaitPromise": true, "returnByValue": true}, &result)
+		cancel()
+		// -32000: the page that was asked has given way to the next.
+		if refusal, refused := errors.AsType[*Refusal](err); err != nil && (!refused || refusal.Code != -32000) {
+			p.t.Fatal(err)
+		}
 		if result.Result.Value == true {
 			return
 		}

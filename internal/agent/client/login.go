@@ -50,11 +50,12 @@ type Registered struct {
 	Session Tokens `json:"session"`
 }
 
-// StartFlow begins a device login that may take fifteen minutes.
-func (c *Client) StartFlow(ctx context.Context) (*Flow, error) {
+// StartFlow begins a device login that may take fifteen minutes. name and
+// platform are shown to whoever is to approve it.
+func (c *Client) StartFlow(ctx context.Context, name, platform string) (*Flow, error) {
 	const op = "start device login"
 	a, err := c.do(ctx, request{op: op, method: http.MethodPost, path: "/auth/device",
-		body: map[string]any{"action": "device_start", "interval": 5, "expires_in": 900}})
+		body: map[string]any{"action": "device_start", "interval": 5, "expires_in": 900, "name": name, "platform": platform}})
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,9 @@ async function fresh(action) {
   }
 }
 
+// Where to go on once somebody has signed in: the one page that sends people here.
+const onward = /^\/device\?user_code=[A-Za-z0-9-]*$/.exec(new URLSearchParams(location.search).get('to') || '');
+
 let user = null;
 
 async function passwordAgain() {
@@ -148,6 +151,10 @@ const day = (ms) => (ms ? new Date(ms).toLocaleDateString() : 'never');
 async function show() {
   const status = await call('GET', '/auth/status');
   user = status.authenticated ? status.user : null;
+  if (user && onward) {
+    location.replace(onward[0]);
+    return;
+  }
   $('who').textContent = user ? `${user.email || user.name} (${(status.amr || []).join(', ')}; ${status.acr})` : 'Not signed in.';
   $('outside').hidden = user !== null;
   $('inside').hidden = $('sign-out').hidden = user === null;

@@ -45,6 +45,10 @@ CREATE TABLE device_logins (
     device_code_hash BYTEA  NOT NULL, -- SHA-256
     user_code_hash   BYTEA  NOT NULL, -- SHA-256 of the upper case form
     scopes           TEXT   NOT NULL, -- JSON array of strings
+    name             TEXT   NOT NULL, -- as the device says
+    platform         TEXT   NOT NULL, -- as the device says
+    client_ip        TEXT   NOT NULL, -- where it asked from
+    user_agent       TEXT   NOT NULL,
     interval_s       BIGINT NOT NULL,
     status           TEXT   NOT NULL, -- PENDING, APPROVED, DENIED
     user_id          BIGINT REFERENCES users (id) ON DELETE CASCADE, -- who decided
