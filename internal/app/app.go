@@ -165,6 +165,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
 	s.webhooks = webhooks.NewService(webhooks.Deps{
 		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup},
+		Tell: a.tellOfWebhook,
 	})
 	s.issuance = issuance.NewService(issuance.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,

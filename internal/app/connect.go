@@ -2,10 +2,30 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 
 	"certharbor.dev/certharbor/internal/devices"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/webhooks"
 )
+
+// tellOfWebhook tells the owner of a webhook that the service disabled it. The
+// rest of its address may be a secret: the letter names the host alone.
+func (a *App) tellOfWebhook(ctx context.Context, tx *sqldb.Tx, d webhooks.Disabled) error {
+	host := ""
+	if target, err := url.Parse(d.URL); err == nil {
+		host = " to " + target.Host
+	}
+	return a.areas.identity.Tell(ctx, tx, d.UserID, "webhook-disabled", mail.Letter{
+		Subject: "A webhook was disabled",
+		Paragraphs: []string{
+			fmt.Sprintf("Webhook %d%s of your account at %s is disabled: %s", d.WebhookID, host, a.config.PublicURL(), d.Reason),
+			"Nothing is sent until you enable it again; what happens meanwhile is not kept for it.",
+		},
+	})
+}
 
 // deviceIDs gives installs the one thing it needs of a device.
 type deviceIDs struct{ devices *devices.Service }
