@@ -80,8 +80,8 @@ func (o *openID) discover(ctx context.Context) (*discovered, error) {
 	}
 	keys := &http.Client{Transport: onlyOK{o.client.Transport}, CheckRedirect: o.client.CheckRedirect, Timeout: o.client.Timeout}
 	found := &discovered{document: document, until: o.now().Add(discoveryAge)}
-	found.verifier = oidc.NewVerifier(o.settings.Issuer, oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), keys), document.Keys),
-		&oidc.Config{ClientID: o.settings.ClientID, SupportedSigningAlgs: algorithms, Now: o.now})
+	remote := oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), keys), document.Keys)
+	found.verifier = oidc.NewVerifier(o.settings.Issuer, keySet{remote}, &oidc.Config{ClientID: o.settings.ClientID, SupportedSigningAlgs: algorithms, Now: o.now})
 	o.mu.Lock()
 	o.known = found
 	o.mu.Unlock()
@@ -168,11 +168,27 @@ func (o *openID) finish(ctx context.Context, s secrets, code string) (account, e
 	return a, nil
 }
 
+// keySet tells why a signature was not verified; the verifier keeps the text of
+// the error alone.
+type keySet struct{ *oidc.RemoteKeySet }
+
+type whyKey struct{}
+
+// VerifySignature implements oidc.KeySet.
+func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.RemoteKeySet.VerifySignature(ctx, token)
+	if why, ok := ctx.Value(whyKey{}).(*error); ok {
+		*why = err
+	}
+	return payload, err
+}
+
 // verify follows OpenID Connect Core 1.0 section 3.1.3.7.
 func (o *openID) verify(ctx context.Context, d *discovered, s secrets, raw string) (claims, error) {
-	token, err := d.verifier.Verify(ctx, raw)
+	var why error
+	token, err := d.verifier.Verify(context.WithValue(ctx, whyKey{}, &why), raw)
 	if err != nil {
-		if lost, ok := errors.AsType[*url.Error](err); ok { // the keys could not be had
+		if lost, ok := errors.AsType[*url.Error](why); ok { // the keys could not be had
 			return claims{}, unreachable(o.settings.Title, lost.Err)
 		}
 		return claims{}, refused(o.settings.Title, "ID token: "+shown(err.Error()))

@@ -188,6 +188,9 @@ func checkAddress(address string) error {
 
 // Shown is a setting of Raw with its secrets hidden.
 func Shown(setting string) string {
+	if setting == "" {
+		return ""
+	}
 	parts := strings.Split(setting, ",")
 	for i, part := range parts {
 		name, _, found := strings.Cut(part, "=")
@@ -197,9 +200,6 @@ func Shown(setting string) string {
 		case strings.HasSuffix(strings.TrimSpace(name), "_secret"):
 			parts[i] = name + "=(hidden)"
 		}
-	}
-	if setting == "" {
-		return ""
 	}
 	return strings.Join(parts, ",")
 }

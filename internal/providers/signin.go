@@ -94,6 +94,9 @@ func (s *Service) bind(ctx context.Context, a attempt, who account) (identity.Bi
 	bound := identity.Binding{Provider: a.provider, Subject: who.subject, Name: who.name, CreatedAt: s.now().UnixMilli()}
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		err := s.insert(ctx, tx, caller.UserID, a.provider, who, 0)
+		if err == nil {
+			return s.identity.TellWayIn(ctx, tx, caller.UserID, "An account elsewhere was bound", a.provider)
+		}
 		if !errors.Is(err, errRaced) {
 			return err
 		}

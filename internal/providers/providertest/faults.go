@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"io"
 	"net/http"
 	"strings"
 )
@@ -9,7 +10,10 @@ import (
 const Upstream = "UPSTREAM-TEXT-9c2e"
 
 // Hang never answers; it ends with the connection.
-func Hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func Hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // the end of a connection is noticed when the body was read
+	<-r.Context().Done()
+}
 
 // Broken answers with 500.
 func Broken(w http.ResponseWriter, _ *http.Request) {
@@ -33,6 +37,7 @@ func Huge(w http.ResponseWriter, _ *http.Request) {
 
 // Endless answers bit by bit for ever.
 func Endless(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
 	for r.Context().Err() == nil {
 		if _, err := w.Write([]byte(" ")); err != nil {
 			return

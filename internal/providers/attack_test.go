@@ -1,0 +1,366 @@
+package providers
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"certharbor.dev/certharbor/internal/identity"
+	"certharbor.dev/certharbor/internal/providers/providertest"
+	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/sqldb/dbtest"
+)
+
+func mallory() providertest.Person {
+	return providertest.Person{ID: "666", Name: "mallory", Email: "mallory@example.org", Verified: true}
+}
+
+func parameter(t testing.TB, path, name string) string {
+	t.Helper()
+	u, err := url.Parse(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get(name)
+}
+
+// TestThreats16OAuthFixation is scenario 16 of threats.md and OWASP ASVS 10.1.2:
+// state and code belong to the browser that began, once.
+func TestThreats16OAuthFixation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		for _, k := range h.kinds() {
+			const notBegun = "not begun in this browser"
+			refusals := h.audited(t, 0, "session.sign_in_refused")
+			attacker := h.browser()
+			k.server.SignedIn(mallory())
+			link := visit(t, k, attacker.begin(t, k))
+			calls := k.server.Requests(k.tokenPath)
+
+			// Sent to somebody: with nothing, in the middle of an own sign-in, and
+			// signed in.
+			for _, victim := range []*browser{h.browser(), h.signedIn(t, h.ada)} {
+				before := victim.who(t)
+				want(t, victim.get(link), http.StatusUnauthorized, notBegun)
+				if victim.who(t) != before {
+					t.Errorf("%s: the attacker's answer changed who the victim is", k.code)
+				}
+			}
+			// It has been used up by that, also for the attacker.
+			want(t, attacker.get(link), http.StatusUnauthorized, notBegun)
+			if k.server.Requests(k.tokenPath) != calls {
+				t.Errorf("%s: the provider was asked", k.code)
+			}
+			if n := h.audited(t, 0, "session.sign_in_refused") - refusals; n != 1 {
+				t.Errorf("%s: recorded %d times", k.code, n)
+			}
+
+			// The attacker's code with the victim's own state is refused by the
+			// provider where there is PKCE, and by the nonce.
+			if k.code != "weixin" {
+				link = visit(t, k, attacker.begin(t, k))
+				victim := h.browser()
+				k.server.SignedIn(grace())
+				own := visit(t, k, victim.begin(t, k))
+				mixed := strings.Replace(own, parameter(t, own, "code"), parameter(t, link, "code"), 1)
+				want(t, victim.get(mixed), http.StatusUnauthorized, "did not confirm")
+				if victim.who(t) != 0 {
+					t.Errorf("%s: signed in with the attacker's code", k.code)
+				}
+			}
+
+			// A callback twice.
+			b := h.browser()
+			k.server.SignedIn(grace())
+			own := visit(t, k, b.begin(t, k))
+			cookies := map[string]string{}
+			for name, value := range b.cookies {
+				cookies[name] = value
+			}
+			if k.code == "github" {
+				want(t, b.get(own), http.StatusSeeOther, "")
+			} else {
+				b.get(own)
+			}
+			want(t, b.get(own), http.StatusUnauthorized, notBegun)
+			want(t, (&browser{h: h, cookies: cookies}).get(own), http.StatusUnauthorized, notBegun)
+
+			// States that were never given out, and those of another provider.
+			for _, state := range []string{"", "x", strings.Repeat("0", 64), strings.Repeat("9", 5000), "%27", "%ff", parameter(t, own, "state")} {
+				want(t, b.get(k.path+"/callback?code=x&state="+state), http.StatusUnauthorized, notBegun)
+			}
+			for _, other := range h.kinds() {
+				if other.code != k.code {
+					b := h.browser()
+					own := visit(t, k, b.begin(t, k))
+					want(t, b.get(strings.Replace(own, k.path, other.path, 1)), http.StatusUnauthorized, notBegun)
+				}
+			}
+		}
+	})
+}
+
+// TestThreats16BindingFixation: nobody can be made to bind the attacker's
+// account, and a sign-in is never a binding.
+func TestThreats16BindingFixation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		for _, k := range h.kinds() {
+			k.server.SignedIn(mallory())
+			attacker, victim := h.signedIn(t, h.bob), h.signedIn(t, h.ada)
+			link := visit(t, k, attacker.beginBinding(t, k))
+			want(t, victim.get(link), http.StatusUnauthorized, "not begun in this browser")
+			// Even with the attacker's cookie planted: the session is another.
+			link = visit(t, k, attacker.beginBinding(t, k))
+			victim.cookies["__Host-certharbor_login"] = attacker.cookies["__Host-certharbor_login"]
+			want(t, victim.get(link), http.StatusUnauthorized, "not begun in this browser")
+			// The attacker's sign-in in the victim's browser binds nothing.
+			link = visit(t, k, h.browser().begin(t, k))
+			want(t, victim.get(link), http.StatusUnauthorized, "not begun in this browser")
+			if n := h.number(t, "SELECT COUNT(*) FROM provider_bindings"); n != 0 {
+				t.Fatalf("%s: %d bindings", k.code, n)
+			}
+			// A binding that was begun ends with its session.
+			link = visit(t, k, victim.beginBinding(t, k))
+			want(t, victim.call("POST", "/auth/logout", nil), http.StatusNoContent, "")
+			want(t, victim.get(link), http.StatusUnauthorized, "not begun in this browser")
+		}
+	})
+}
+
+// TestThreats16EmailNeverSignsIn is scenario 16 again, and CertMate #357: an
+// address that a provider names, verified or not, in whatever claim, from
+// whatever issuer, neither signs in nor links.
+func TestThreats16EmailNeverSignsIn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		for _, k := range h.kinds() {
+			for name, person := range map[string]providertest.Person{
+				"verified":               {ID: "1001", Name: "m", Email: ada, Verified: true},
+				"in other letters":       {ID: "1002", Name: "m", Email: strings.ToUpper(ada), Verified: true},
+				"unverified":             {ID: "1003", Name: "m", Email: ada},
+				"as the name":            {ID: "1004", Name: ada},
+				"as a further claim":     {ID: "1005", Claims: map[string]any{"mail": ada, "upn": ada, "emails": []string{ada}, "email_verified": true}},
+				"as a text that is true": {ID: "1006", Claims: map[string]any{"email": ada, "email_verified": "true"}},
+				"as a number that is 1":  {ID: "1007", Claims: map[string]any{"email": ada, "email_verified": 1}},
+			} {
+				b := h.browser()
+				w := b.signIn(t, k, person)
+				if b.who(t) == h.ada || w.Code == http.StatusConflict && b.who(t) != 0 {
+					t.Errorf("%s, %s: signed in as %d: %s", k.code, name, b.who(t), w.Body)
+				}
+				if w.Code == http.StatusConflict {
+					want(t, w, http.StatusConflict, "sign in to it first and bind")
+				} else {
+					want(t, w, http.StatusSeeOther, "")
+				}
+			}
+		}
+		if n := h.number(t, "SELECT COUNT(*) FROM provider_bindings WHERE user_id = $1", h.ada); n != 0 {
+			t.Errorf("%d bindings of the owner of the address", n)
+		}
+		if n := h.number(t, "SELECT COUNT(*) FROM users WHERE email = $1", ada); n != 1 {
+			t.Errorf("%d users have the address", n)
+		}
+		if h.audited(t, 0, "session.sign_in_refused") == 0 {
+			t.Error("no refusal was recorded")
+		}
+	})
+}
+
+// TestCertMate357SameEmailOtherIssuer: the address of somebody who signed in
+// through one provider is worth nothing at another, the same id neither.
+func TestCertMate357SameEmailOtherIssuer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		github, corp := h.kinds()[0], h.kinds()[2]
+		owner := h.browser()
+		want(t, owner.signIn(t, github, grace()), http.StatusSeeOther, "")
+		thief := h.browser()
+		want(t, thief.signIn(t, corp, grace()), http.StatusConflict, "sign in to it first and bind")
+		if thief.who(t) != 0 || len(owner.bindings(t)) != 1 {
+			t.Error("the other issuer got in")
+		}
+	})
+}
+
+// TestLateAnswers: ten minutes.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t))
+	for _, k := range h.kinds() {
+		k.server.SignedIn(grace())
+		b := h.browser()
+		link := visit(t, k, b.begin(t, k))
+		h.advance(10 * time.Minute)
+		want(t, b.get(link), http.StatusUnauthorized, "taken too long")
+	}
+	h.browser().begin(t, h.kinds()[0])
+	h.advance(11 * time.Minute)
+	if err := h.Sweep(t.Context()); err != nil || h.number(t, "SELECT COUNT(*) FROM provider_attempts") != 0 {
+		t.Errorf("attempts are left: %v", err)
+	}
+}
+
+// TestOneOfManyCallbacks: of the same answer sent fifty times at once, one signs
+// in.
+func TestOneOfManyCallbacks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		k := h.kinds()[0]
+		k.server.SignedIn(grace())
+		b := h.browser()
+		link := visit(t, k, b.begin(t, k))
+		cookies := b.cookies
+		codes := make([]int, 20)
+		var group sync.WaitGroup
+		for i := range codes {
+			group.Go(func() {
+				one := &browser{h: h, cookies: map[string]string{}}
+				for name, value := range cookies {
+					one.cookies[name] = value
+				}
+				codes[i] = one.get(link).Code
+			})
+		}
+		group.Wait()
+		count := map[int]int{}
+		for _, code := range codes {
+			count[code]++
+		}
+		if count[http.StatusSeeOther] != 1 || count[http.StatusUnauthorized] != len(codes)-1 {
+			t.Errorf("%v", count)
+		}
+	})
+}
+
+// TestOneUserOfManyBrowsers: somebody new who signs in in several browsers at
+// once becomes one user.
+func TestOneUserOfManyBrowsers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		for _, k := range h.kinds() {
+			person := providertest.Person{ID: "31337", Name: "dup-" + k.code, Email: "dup-" + k.code + "@example.org", Verified: true}
+			k.server.SignedIn(person)
+			links, browsers := make([]string, 8), make([]*browser, 8)
+			for i := range links {
+				browsers[i] = h.browser()
+				links[i] = visit(t, k, browsers[i].begin(t, k))
+			}
+			answers := make([]*httptest.ResponseRecorder, len(links))
+			var group sync.WaitGroup
+			for i := range links {
+				group.Go(func() { answers[i] = browsers[i].get(links[i]) })
+			}
+			group.Wait()
+			for i, w := range answers {
+				want(t, w, http.StatusSeeOther, "")
+				if browsers[i].who(t) != browsers[0].who(t) {
+					t.Errorf("%s: two users", k.code)
+				}
+			}
+		}
+	})
+}
+
+// TestOpenRedirects: the way back is a path of this server, or refused.
+func TestOpenRedirects(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t))
+	for _, to := range hostilePaths() {
+		if strings.Contains(to, "\x00") {
+			continue // refused before it gets here
+		}
+		for _, k := range h.kinds() {
+			want(t, h.browser().get(k.path+"?to="+url.QueryEscape(to)), http.StatusBadRequest, "to: ")
+		}
+		want(t, h.signedIn(t, h.ada).call("POST", "/auth/third-party-bindings/github", map[string]any{"to": to}), http.StatusBadRequest, "to: ")
+	}
+	for to, wanted := range map[string]string{"": home, "/": "/", "/a/b?c=d&e=%2Ff#g": "/a/b?c=d&e=%2Ff#g"} {
+		b := h.browser()
+		k := h.kinds()[0]
+		k.server.SignedIn(grace())
+		address := want(t, b.get(k.path+"?to="+url.QueryEscape(to)), http.StatusSeeOther, "").Header().Get("Location")
+		if got := want(t, b.get(visit(t, k, address)), http.StatusSeeOther, "").Header().Get("Location"); got != wanted {
+			t.Errorf("%q: to %q", to, got)
+		}
+	}
+}
+
+// TestAttemptsAreLimited: each is a row, per address and per user.
+func TestAttemptsAreLimited(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t), func(d *Deps) { d.Attempts = identity.Limit{Max: 3, Window: time.Hour} })
+	k := h.kinds()[0]
+	for range 3 {
+		h.browser().begin(t, k)
+	}
+	w := want(t, h.browser().get(k.path), http.StatusTooManyRequests, "5013")
+	if w.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	want(t, h.browser().get("/auth/solana?address="+someAddress), http.StatusTooManyRequests, "5013")
+	b := h.signedIn(t, h.ada)
+	for range 3 {
+		b.beginBinding(t, k)
+	}
+	want(t, b.call("POST", "/auth/third-party-bindings/github", nil), http.StatusTooManyRequests, "5013")
+	if n := h.number(t, "SELECT COUNT(*) FROM provider_attempts"); n != 6 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestLastWayIn: whoever has a binding alone keeps it, also when two are removed
+// at once.
+func TestLastWayIn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		github, corp := h.kinds()[0], h.kinds()[2]
+		b := h.browser()
+		want(t, b.signIn(t, github, grace()), http.StatusSeeOther, "")
+		want(t, b.call("DELETE", "/auth/third-party-bindings/github", nil), http.StatusConflict, "last way to sign in")
+		if len(b.bindings(t)) != 1 {
+			t.Fatal("it is gone all the same")
+		}
+		corp.server.SignedIn(providertest.Person{ID: "g2"})
+		for range 5 {
+			if len(b.bindings(t)) == 1 {
+				missing := corp
+				if b.bindings(t)[0].Provider == "corp" {
+					missing = github
+					github.server.SignedIn(grace())
+				}
+				want(t, b.get(visit(t, missing, b.beginBinding(t, missing))), http.StatusSeeOther, "")
+			}
+			codes := make([]int, 2)
+			var group sync.WaitGroup
+			for i, code := range []string{"github", "corp"} {
+				group.Go(func() {
+					r := httptest.NewRequestWithContext(context.WithoutCancel(t.Context()), "DELETE", "/auth/third-party-bindings/"+code, nil)
+					for name, value := range b.cookies {
+						r.AddCookie(&http.Cookie{Name: name, Value: value})
+					}
+					w := httptest.NewRecorder()
+					h.mux.ServeHTTP(w, r)
+					codes[i] = w.Code
+				})
+			}
+			group.Wait()
+			if codes[0]+codes[1] != http.StatusNoContent+http.StatusConflict || len(b.bindings(t)) != 1 {
+				t.Fatalf("two removals at once: %v, %d bindings are left", codes, len(b.bindings(t)))
+			}
+		}
+	})
+}
