@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"certharbor.dev/certharbor/internal/apikeys"
 )
@@ -36,6 +37,7 @@ func (m *matrix) makeColumns(t *testing.T) []matrixColumn {
 		dead("none", "no credential at all", m.anonymous()),
 		{name: "junk", meaning: strconv.Itoa(len(junk)) + " bearers and cookies that are no credential: empty, unknown, cut short, too long, unsigned, forged, in the wrong place", rule: deadRule, with: always(junk...)},
 		{name: "session", meaning: "the user's own session", rule: sessionRule, with: m.ownSession, owner: m.alice},
+		{name: "s:stale", meaning: "the user's own session, an hour after the sign-in; what it is not too old for was tried with GET alone", rule: staleRule, with: m.staleSession},
 		{name: "s:other", meaning: "the session of another user", rule: otherSessionRule, with: m.otherSession},
 		dead("s:expired", "a session that nobody used for 31 days", d.lateSession),
 		dead("s:ended", "a session that was signed out", d.endedSession),
@@ -92,6 +94,10 @@ func (m *matrix) key(r *resident, entries ...map[string]any) *caller {
 // ownSession is a new one each time, since some routes end it.
 func (m *matrix) ownSession(_ *operation, r *resident) []*caller {
 	return []*caller{m.freshSession(r)}
+}
+
+func (m *matrix) staleSession(_ *operation, r *resident) []*caller {
+	return []*caller{m.sessionSince(r, time.Now().Add(-time.Hour))}
 }
 
 func (m *matrix) otherSession(o *operation, _ *resident) []*caller { return m.ownSession(o, m.bob) }

@@ -91,11 +91,13 @@ func (p *program) signIn(email string) *caller {
 }
 
 // freshSession makes a session as a sign-in would, without the cost of one.
-func (m *matrix) freshSession(r *resident) *caller {
+func (m *matrix) freshSession(r *resident) *caller { return m.sessionSince(r, time.Now()) }
+
+func (m *matrix) sessionSince(r *resident, signIn time.Time) *caller {
 	m.t.Helper()
 	token, now := seal.NewToken("", 32), time.Now().UnixMilli()
 	_, err := m.db.Writer().ExecContext(m.t.Context(), `INSERT INTO sessions (user_id, token_hash, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at)
-		VALUES ($1, $2, '["pwd"]', 'aal1', $3, '', '', $4, $5, $6)`, r.UserID, seal.HashToken(token), now, now, now, now+3_600_000)
+		VALUES ($1, $2, '["pwd"]', 'aal1', $3, '', '', $4, $5, $6)`, r.UserID, seal.HashToken(token), signIn.UnixMilli(), now, now, now+3_600_000)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -43,6 +43,7 @@ var outcomes = map[string]outcome{
 	"DELETE /auth/third-party-bindings/{provider}":        {notFound, "nothing is bound"},
 	"DELETE U/acme-accounts/{acme_account_id} by session": {cell{409, 5030}, "certificates use it (decisions.md 8.10)"},
 	"DELETE U/acme-accounts/{acme_account_id} by key":     {cell{409, 5030}, "certificates use it (decisions.md 8.10)"},
+	"GET /auth/device":                                    {cell{400, 5000}, "an unknown user code (decisions.md 7.5)"},
 	"GET /account":                                        {cell{302, 0}, "to the name of this host that passkeys need"},
 	"GET /.well-known/acme-challenge/{token}":             {notFound, "an unknown token"},
 	"GET /docs/*":                                         {notFound, "no such file"},
@@ -101,7 +102,7 @@ func unknownPasskey(*resident) any {
 }
 
 // matrixQueries are parameters that a good request needs.
-var matrixQueries = map[string]string{"GET /auth/general": "?name=somebody"}
+var matrixQueries = map[string]string{"GET /auth/general": "?name=somebody", "GET /auth/device": "?user_code=ABCD-EFGH"}
 
 // withKey are the routes that hand out a certificate: they are tried with one
 // that there is, with its key.
