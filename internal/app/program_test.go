@@ -30,10 +30,12 @@ const password = "Canary-Password-7c1f" // searched for in every log
 // program is the whole server on a database of its own, behind a real socket.
 type program struct {
 	*httptest.Server
-	t      *testing.T
-	app    *app.App
-	config app.Config
-	log    *logBuffer
+	t       *testing.T
+	app     *app.App
+	config  app.Config
+	log     *logBuffer
+	secrets *recorder         // that went in and out, looked for at the end
+	leak    func(what string) // is told where one was found
 }
 
 // logBuffer keeps what was logged, for the search for secrets.
@@ -92,7 +94,8 @@ func start(t *testing.T, c app.Config, o app.Options, listener net.Listener) *pr
 	if err := a.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Server: httptest.NewUnstartedServer(a), t: t, app: a, config: c, log: log}
+	secrets := &recorder{found: map[string]string{}, given: true}
+	p := &program{Server: httptest.NewUnstartedServer(secrets.wrap(a)), t: t, app: a, config: c, log: log, secrets: secrets, leak: func(what string) { t.Error(what) }}
 	if listener != nil {
 		_ = p.Listener.Close()
 		p.Listener = listener
@@ -106,7 +109,9 @@ func start(t *testing.T, c app.Config, o app.Options, listener net.Listener) *pr
 		if err := a.Stop(ctx); err != nil {
 			t.Error(err)
 		}
+		files := p.databaseFiles()
 		a.Close()
+		p.checkSecrets(files)
 		if strings.Contains(log.String(), password) {
 			t.Error("the log holds the password")
 		}

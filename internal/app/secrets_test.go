@@ -85,6 +85,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		}
 		s := serveProcess(t, c, "GODEBUG=http2debug=2")
 		v := &visit{t: t, s: s, answers: map[string][]byte{}}
+		codes := v.mailed(c)
 		needles := v.session(c)
 		master, err := os.ReadFile(filepath.Join(c.Data, "master.key"))
 		if err != nil {
@@ -94,6 +95,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		search(t, needles, v.answers, s.output.String(), stored(t, db))
 		s.stop()
 		search(t, needles, v.answers, s.output.String(), stored(t, db))
+		v.searchCodes(c, codes)
 	})
 }
 
