@@ -40,7 +40,7 @@ func rootCommand(environ []string, stdin io.Reader, stdout, stderr io.Writer) *c
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(environ), configCommand(environ), userCommand(environ), openAPICommand(), versionCommand())
+	root.AddCommand(serveCommand(environ), configCommand(environ), userCommand(environ), auditCommand(environ), openAPICommand(), versionCommand())
 	return root
 }
 

@@ -62,7 +62,7 @@ func TestNodesStartTogetherOnAnEmptyDatabase(t *testing.T) {
 	for range 3 {
 		database, key := emptyPostgres(t), filepath.Join(t.TempDir(), "master.key")
 		all := nodes(t, 3, database, key)
-		newUser(t, "me@example.org", "--db", database, "--data", t.TempDir())
+		newUser(t, "me@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key)
 		me := all[0].login("me@example.org")
 		// What one node seals another opens.
 		var account struct{ ID int64 }
@@ -79,9 +79,9 @@ func TestNodesStartTogetherOnAnEmptyDatabase(t *testing.T) {
 // What one node does holds on the other at once.
 func TestTwoNodes(t *testing.T) {
 	t.Parallel()
-	database := dbtest.PostgresConfig(t).URL
-	newUser(t, "me@example.org", "--db", database, "--data", t.TempDir())
-	both := nodes(t, 2, database, filepath.Join(t.TempDir(), "master.key"))
+	database, key := dbtest.PostgresConfig(t).URL, filepath.Join(t.TempDir(), "master.key")
+	newUser(t, "me@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key)
+	both := nodes(t, 2, database, key)
 	a, b := both[0], both[1]
 
 	me := a.login("me@example.org")
@@ -118,7 +118,7 @@ func TestTwoNodes(t *testing.T) {
 		me.at(s).refusedWith(t, "GET", "/auth/profile", http.StatusUnauthorized)
 		again.at(s).must("GET", "/auth/profile", nil, http.StatusOK, nil)
 	}
-	out, err := exec.CommandContext(t.Context(), "certharbor", "user", "disable", "me@example.org", "--db", database, "--data", t.TempDir()).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "certharbor", "user", "disable", "me@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -127,7 +127,7 @@ func TestTwoNodes(t *testing.T) {
 	}
 
 	// One that dies leaves the other alone.
-	newUser(t, "you@example.org", "--db", database, "--data", t.TempDir())
+	newUser(t, "you@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key)
 	a.kill()
 	b.login("you@example.org").must("GET", "/auth/profile", nil, http.StatusOK, nil)
 	b.stop()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -25,12 +26,33 @@ func Users(ctx context.Context, c Config) (*identity.Service, func(), error) {
 	return service, func() { _ = db.Close() }, nil
 }
 
+// VerifyAudit verifies the audit log of the settings' database, whether the
+// server runs or not. What is wrong with it is an *audit.Problem.
+func VerifyAudit(ctx context.Context, c Config, v audit.Verification) (*audit.Verified, error) {
+	log := slog.New(slog.DiscardHandler)
+	db, err := OpenDatabase(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	trail := operatorLog(ctx, c, db)
+	users := identity.NewService(identity.Deps{DB: db, Audit: trail, Log: log, Now: time.Now})
+	v.Users = func(ctx context.Context, after, limit int64) (ids []int64, err error) {
+		list, err := users.ListUsers(ctx, after, limit)
+		for _, u := range list {
+			ids = append(ids, u.ID)
+		}
+		return ids, err
+	}
+	return trail.Verify(ctx, v)
+}
+
 // operatorLog is the audit log in which a command stands as "operator". Without
 // the master key a command still reads, but changes nothing.
 func operatorLog(ctx context.Context, c Config, db *sqldb.DB) *audit.Log {
 	keys, err := openKeyring(ctx, db, c.masterKeyPath())
 	if err != nil {
-		return audit.Closed(err)
+		return audit.Closed(fmt.Errorf("it takes the server's master key (--data or --master-key-file): %w", err))
 	}
 	trail, err := audit.Open(ctx, audit.Deps{DB: db, Keys: keys, Now: time.Now, System: "operator"})
 	if err != nil {

@@ -14,8 +14,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 	insertHeadSQL = `INSERT INTO audit_heads (user_id, lane, seq, mac, seal) VALUES ($1, $2, 0, $3, $4) ON CONFLICT (user_id, lane) DO NOTHING`
 	updateHeadSQL = `UPDATE audit_heads SET seq = $3, mac = $4, seal = $5 WHERE user_id = $1 AND lane = $2`
 	newestRowSQL  = `SELECT seq FROM audit_log WHERE user_id = $1 AND lane = $2 ORDER BY seq DESC LIMIT 1`
-	nextHeadSQL   = `SELECT user_id, lane, seq, mac, seal FROM audit_heads WHERE (user_id, lane) > ($1, $2) ORDER BY user_id, lane LIMIT 1`
+	nextHeadSQL   = `SELECT user_id, lane FROM audit_heads WHERE (user_id, lane) > ($1, $2) ORDER BY user_id, lane LIMIT 1`
 	nextChainSQL  = `SELECT user_id, lane FROM audit_log WHERE (user_id, lane) > ($1, $2) ORDER BY user_id, lane LIMIT 1`
+	lastRowSQL    = `SELECT user_id FROM audit_log WHERE user_id > $1 ORDER BY user_id DESC, lane DESC, seq DESC LIMIT 1`
+	lastHeadSQL   = `SELECT user_id FROM audit_heads WHERE user_id > $1 ORDER BY user_id DESC, lane DESC LIMIT 1`
 	rowsSQL       = `SELECT seq, at, actor, action, object, detail, request_id, ip, user_agent, mac FROM audit_log
 WHERE user_id = $1 AND lane = $2 AND seq > $3 AND seq <= $4 ORDER BY seq LIMIT $5`
 )
@@ -92,4 +94,35 @@ func readRows(ctx context.Context, q sqldb.Querier, c chain, after, upTo, limit 
 		list = append(list, r)
 	}
 	return list, rows.Err()
+}
+
+// nextChain is the chain after c that has an entry or a head.
+func nextChain(ctx context.Context, q sqldb.Querier, c chain) (next chain, found bool, err error) {
+	for _, query := range []string{nextChainSQL, nextHeadSQL} {
+		var n chain
+		err := q.QueryRowContext(ctx, query, c.user, c.lane).Scan(&n.user, &n.lane)
+		if sqldb.Is(err, sqldb.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return next, false, fmt.Errorf("look for the chain after user %d: %w", c.user, err)
+		}
+		if !found || n.user < next.user || n.user == next.user && n.lane < next.lane {
+			next, found = n, true
+		}
+	}
+	return next, found, nil
+}
+
+// newestChain is the greatest id of a user who has an entry or a head.
+func newestChain(ctx context.Context, q sqldb.Querier) (user int64, err error) {
+	for _, query := range []string{lastRowSQL, lastHeadSQL} {
+		var id int64
+		err := q.QueryRowContext(ctx, query, 0).Scan(&id)
+		if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
+			return 0, fmt.Errorf("look for the newest chain: %w", err)
+		}
+		user = max(user, id)
+	}
+	return user, nil
 }
