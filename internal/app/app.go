@@ -23,6 +23,7 @@ import (
 	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/passkeys"
+	"certharbor.dev/certharbor/internal/providers"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -59,19 +60,20 @@ type App struct {
 
 // areas are the services, in the order of the graph.
 type areas struct {
-	audit    *audit.Log
-	limiter  *ratelimit.Limiter
-	mail     *mail.Service
-	identity *identity.Service
-	passkeys *passkeys.Service
-	apikeys  *apikeys.Service
-	devices  *devices.Service
-	feed     *feed.Service
-	accounts *acmeaccounts.Service
-	certs    *certs.Service
-	installs *installs.Service
-	webhooks *webhooks.Service
-	issuance *issuance.Service
+	audit     *audit.Log
+	limiter   *ratelimit.Limiter
+	mail      *mail.Service
+	identity  *identity.Service
+	passkeys  *passkeys.Service
+	providers *providers.Service
+	apikeys   *apikeys.Service
+	devices   *devices.Service
+	feed      *feed.Service
+	accounts  *acmeaccounts.Service
+	certs     *certs.Service
+	installs  *installs.Service
+	webhooks  *webhooks.Service
+	issuance  *issuance.Service
 }
 
 // New opens the database and the master key of the settings and connects the
@@ -125,6 +127,10 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("acme-allow-cidrs: %w", err)
 	}
+	providerCIDRs, err := prefixes(a.config.ProviderAllowCIDRs)
+	if err != nil {
+		return fmt.Errorf("provider-allow-cidrs: %w", err)
+	}
 	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault, Lookup: o.Lookup})
 	s := &a.areas
 	trail, err := audit.Open(ctx, audit.Deps{DB: a.db, Keys: a.keys, Now: a.now, Log: a.log})
@@ -149,7 +155,15 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	s.passkeys = passkeys.NewService(passkeys.Deps{
 		DB: a.db, Audit: trail, Identity: s.identity, Limiter: s.limiter, Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
 	})
-	s.identity.SetFactors(factors{s.passkeys})
+	signIn, err := providers.Parse(a.config.signInSettings())
+	if err != nil {
+		return err
+	}
+	s.providers = providers.NewService(providers.Deps{
+		DB: a.db, Audit: trail, Identity: s.identity, Limiter: s.limiter, Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
+		Settings: signIn, Outbound: outbound.Options{AllowCIDRs: providerCIDRs, Lookup: o.Lookup},
+	})
+	s.identity.SetFactors(factors{s.passkeys, s.providers})
 	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
 	s.devices = devices.NewService(devices.Deps{
 		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity,
@@ -181,6 +195,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.mail.Register(r)
 	s.identity.Register(r)
 	s.passkeys.Register(r)
+	s.providers.Register(r)
 	s.devices.Register(r)
 	s.webhooks.Register(r)
 	s.issuance.Register(r)
@@ -196,6 +211,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	mountHealth(m, a.db, version)
 	s.identity.Mount(m)
 	s.passkeys.Mount(m)
+	s.providers.Mount(m)
 	s.apikeys.Mount(m)
 	s.devices.Mount(m)
 	s.feed.Mount(m)

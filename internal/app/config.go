@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/providers"
 )
 
 // Config are the settings of the server (decisions.md section 6). Each is a
@@ -39,8 +41,15 @@ type Config struct {
 	MasterKeyFile     string   `koanf:"master-key-file"`
 	SMTPURL           string   `koanf:"smtp-url"`
 	Limits            []string `koanf:"limits"`
-	LogLevel          string   `koanf:"log-level"`
-	LogFormat         string   `koanf:"log-format"`
+
+	GitHub             string   `koanf:"github"`
+	Weixin             string   `koanf:"weixin"`
+	OIDC               []string `koanf:"oidc"`
+	Solana             string   `koanf:"solana"`
+	ProviderAllowCIDRs []string `koanf:"provider-allow-cidrs"`
+
+	LogLevel  string `koanf:"log-level"`
+	LogFormat string `koanf:"log-format"`
 }
 
 // Flags declares the settings on a flag set, with their defaults.
@@ -60,6 +69,11 @@ func Flags(f *pflag.FlagSet) {
 	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
 	f.String("smtp-url", "", "mail server, smtp://user:password@host:587?from=`address`; empty: mail is written to outbox in the data folder")
 	f.StringSlice("limits", nil, "other `limits` on guessing, for example wrong-passwords-per-account=10/15m,resets-per-account=5/1h")
+	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`; empty: off")
+	f.String("weixin", "", "sign in with Weixin, app_id=…,app_secret_file=`file`; empty: off")
+	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
+	f.String("solana", "on", "sign in with a Solana wallet, on or off")
+	f.StringSlice("provider-allow-cidrs", nil, "special `ranges` that the providers to sign in with may be in")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
 }
@@ -90,6 +104,9 @@ func Load(f *pflag.FlagSet, environ []string) (Config, error) {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return Config{}, fmt.Errorf("read settings file: %w", err)
 		}
+		if err := flattenSignIn(k); err != nil {
+			return Config{}, fmt.Errorf("settings file: %w", err)
+		}
 	}
 	if err := k.Merge(fromEnv); err != nil {
 		return Config{}, fmt.Errorf("merge environment: %w", err)
@@ -113,6 +130,9 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	}
 	if strings.HasSuffix(key, "-cidrs") || key == "limits" {
 		return key, strings.Split(value, ",")
+	}
+	if key == "oidc" { // each of which has commas of its own
+		return key, strings.Fields(value)
 	}
 	return key, value
 }
@@ -162,6 +182,12 @@ func (c Config) Check() error {
 	}
 	if _, err := prefixes(c.ACMEAllowCIDRs); err != nil {
 		bad("acme-allow-cidrs", "%w", err)
+	}
+	if _, err := prefixes(c.ProviderAllowCIDRs); err != nil {
+		bad("provider-allow-cidrs", "%w", err)
+	}
+	if _, err := providers.Parse(c.signInSettings()); err != nil {
+		errs = append(errs, err) // which names the settings
 	}
 	if _, err := mail.ParseSMTP(c.SMTPURL); c.SMTPURL != "" && err != nil {
 		bad("smtp-url", "%w", err)
@@ -229,6 +255,10 @@ func (c Config) Shown() []string {
 			smtp = server.String() + " (rest hidden)"
 		}
 	}
+	oidc := make([]string, 0, len(c.OIDC))
+	for _, setting := range c.OIDC {
+		oidc = append(oidc, providers.Shown(setting))
+	}
 	return []string{
 		"listen: " + c.Listen, "data: " + c.Data, "db: " + db, "base-url: " + c.PublicURL(),
 		"tls-listen: " + c.TLSListen, "tls-cert: " + c.TLSCert, "tls-key: " + c.TLSKey,
@@ -236,6 +266,8 @@ func (c Config) Shown() []string {
 		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
 		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
 		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp,
-		"limits: " + strings.Join(c.Limits, ","), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
+		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
+		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
+		"log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

@@ -33,6 +33,7 @@ var edges = map[string][]string{
 	"mail":         {},
 	"outbound":     {},
 	"passkeys":     {"identity"},
+	"providers":    {"identity"},
 	"ratelimit":    {"fault", "jobs", "sqldb"},
 	"seal":         {},
 	"sqldb":        {"jobs"}, // migrate's test databases hold the job tables

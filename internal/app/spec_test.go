@@ -63,7 +63,13 @@ func (o *operation) parameters() []string {
 // rawQueries are the query parameters of the routes that the document does not know.
 var rawQueries = map[string][]string{
 	"GET U/certificates/{certificate_id}/export": {"format"},
-	"GET /device": {"user_code"},
+	"GET /device":                    {"user_code"},
+	"GET /auth/github":               {"to"},
+	"GET /auth/github/callback":      {"state", "code", "error", "iss"},
+	"GET /auth/weixin":               {"to"},
+	"GET /auth/weixin/callback":      {"state", "code"},
+	"GET /auth/oidc/{name}":          {"to"},
+	"GET /auth/oidc/{name}/callback": {"state", "code", "error", "iss"},
 }
 
 // operations joins the list of routes with the document, so that a route that
