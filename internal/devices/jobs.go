@@ -26,6 +26,9 @@ func (s *Service) Register(r *jobs.Registry) {
 func (s *Service) sweep(ctx context.Context) error {
 	now := s.Now()
 	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+		if steady, err := jobs.Steady(ctx, tx, SweepArgs{}.Kind(), now); !steady || err != nil {
+			return err
+		}
 		if err := New(tx).deleteExpiredRefreshTokens(ctx, now.UnixMilli()); err != nil {
 			return err
 		}

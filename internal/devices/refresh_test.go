@@ -51,6 +51,24 @@ func TestRefreshRotates(t *testing.T) {
 	})
 }
 
+// Refresh tokens outlive a clock that is a year ahead for some hours (threats.md
+// scenario 20).
+func TestRefreshTokensOutliveAWrongClock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w := newWorld(t, db)
+		token := w.register(w.user, nil).want(t, 201, 0).text("session.refresh_token")
+		const year = 365 * 24 * time.Hour
+		for _, by := range []time.Duration{0, time.Hour, year, time.Hour, -year} {
+			w.advance(by)
+			if err := w.svc.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.refresh(token).want(t, 200, 0)
+	})
+}
+
 // threats.md scenario 6, as decisions.md 7.6 has it.
 func TestRefreshReuse(t *testing.T) {
 	t.Parallel()

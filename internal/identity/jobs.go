@@ -32,6 +32,9 @@ const unconfirmedAge = 7 * 24 * time.Hour
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	return s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+		if steady, err := jobs.Steady(ctx, tx, SweepArgs{}.Kind(), now); !steady || err != nil {
+			return err
+		}
 		if _, err := New(tx).deleteExpiredSessions(ctx, now.UnixMilli()); err != nil {
 			return fmt.Errorf("sweep sessions: %w", err)
 		}

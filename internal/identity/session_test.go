@@ -110,6 +110,36 @@ func TestSessionSlides(t *testing.T) {
 	})
 }
 
+// TestSessionsOutliveAWrongClock: a clock that is a year ahead for some hours
+// ends no session (threats.md scenario 20).
+func TestSessionsOutliveAWrongClock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		h.signIn(t)
+		const year = 365 * 24 * time.Hour
+		for _, by := range []time.Duration{0, time.Hour, year, time.Hour, -year} {
+			h.advance(by)
+			if err := h.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := number(t, db, "SELECT COUNT(*) FROM sessions"); n != 1 {
+				t.Errorf("%d sessions after %s, want 1", n, by)
+			}
+		}
+		h.advance(year)
+		for hour := range 25 { // it is a year later indeed
+			if err := h.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := number(t, db, "SELECT COUNT(*) FROM sessions"); (n == 0) != (hour == 24) {
+				t.Errorf("%d sessions after %d hours", n, hour)
+			}
+			h.advance(time.Hour)
+		}
+	})
+}
+
 // TestSessionIsReadWhileNothingCanBeWritten: a slide that fails costs nothing.
 func TestSessionIsReadWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()

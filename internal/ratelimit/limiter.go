@@ -28,7 +28,7 @@ ON CONFLICT (bucket) DO UPDATE SET
 RETURNING hits, ends_at`
 	checkSQL = `SELECT hits, ends_at FROM rate_limits WHERE bucket = $1 AND ends_at > $2`
 	resetSQL = `DELETE FROM rate_limits WHERE bucket = $1`
-	sweepSQL = `DELETE FROM rate_limits WHERE ends_at <= $1`
+	sweepSQL = `DELETE FROM rate_limits WHERE ends_at <= $1 OR ends_at > $2`
 )
 
 // Take counts one hit of the bucket in a transaction of its own. The hit that
@@ -94,10 +94,15 @@ func (l *Limiter) ResetIn(ctx context.Context, tx sqldb.Querier, bucket string) 
 	return nil
 }
 
-// Sweep deletes the windows that have ended.
+// longest is more than any window is long. One that ends later was begun by a
+// clock that was ahead.
+const longest = 25 * time.Hour
+
+// Sweep deletes the windows that have ended, and those that would not end.
 func (l *Limiter) Sweep(ctx context.Context) error {
 	return l.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.ExecContext(ctx, sweepSQL, l.now().UnixMilli()); err != nil {
+		now := l.now()
+		if _, err := tx.ExecContext(ctx, sweepSQL, now.UnixMilli(), now.Add(longest).UnixMilli()); err != nil {
 			return fmt.Errorf("sweep the limits: %w", err)
 		}
 		return nil

@@ -114,6 +114,31 @@ func TestSweepKeepsOpenWindows(t *testing.T) {
 	})
 }
 
+// A clock that was a year ahead leaves windows behind that would not end in a
+// year; the next sweep ends them.
+func TestSweepEndsWindowsOfAWrongClock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		c := newClock()
+		l := ratelimit.NewLimiter(db, c.now)
+		const year = 365 * 24 * time.Hour
+		c.advance(year)
+		if err := l.Take(t.Context(), "door", 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		c.advance(-year)
+		if err := l.Take(t.Context(), "door", 1, time.Hour); !fault.Is(err, fault.CodeRateLimited) {
+			t.Fatalf("before the sweep: %v", err)
+		}
+		if err := l.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Take(t.Context(), "door", 1, time.Hour); err != nil {
+			t.Errorf("after the sweep: %v", err)
+		}
+	})
+}
+
 func count(t *testing.T, db *sqldb.DB) (n int) {
 	t.Helper()
 	if err := db.Reader().QueryRowContext(context.Background(), "SELECT COUNT(*) FROM rate_limits").Scan(&n); err != nil {
