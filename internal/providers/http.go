@@ -24,7 +24,7 @@ func (s *Service) Mount(m *web.Mux) {
 func (s *Service) list(context.Context, *struct{}) ([]Info, error) { return s.infos, nil }
 
 type solanaInput struct {
-	Address   string `query:"address" required:"true" maxLength:"100" doc:"The wallet's public key in base58."`
+	Address   string `query:"address" maxLength:"100" doc:"The wallet's public key in base58."`
 	Signature string `query:"signature" maxLength:"100" doc:"Ed25519 over the message, in base58. Without it the answer is the message to sign, and a cookie that must come along with the signature."`
 }
 

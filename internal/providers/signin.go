@@ -134,6 +134,9 @@ func (s *Service) Bindings(ctx context.Context, q sqldb.Querier, userID int64) (
 // Unbind removes the user's account at the provider: part of identity.Factors.
 // Errors: 5003 when there is none.
 func (s *Service) Unbind(ctx context.Context, tx *sqldb.Tx, userID int64, provider string) error {
+	if !oidcName.MatchString(provider) { // also what no column can hold
+		return fault.NotFound("binding")
+	}
 	_, err := New(tx).deleteBinding(ctx, deleteBindingParams{UserID: userID, Provider: provider})
 	if sqldb.Is(err, sqldb.ErrNotFound) {
 		return fault.NotFound("binding")

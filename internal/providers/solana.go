@@ -43,6 +43,9 @@ func fromBase58(field, text string, size int) ([]byte, error) {
 
 // parseAddress reads an address: an Ed25519 public key that somebody can have.
 func parseAddress(address string) (ed25519.PublicKey, error) {
+	if address == "" {
+		return nil, fault.Invalid("address", "is required, also beside a signature")
+	}
 	key, err := fromBase58("address", address, ed25519.PublicKeySize)
 	if err == nil && weak(key) {
 		err = fault.Invalid("address", "is no public key that a wallet can have")
