@@ -28,7 +28,8 @@ ON CONFLICT (bucket) DO UPDATE SET
 RETURNING hits, ends_at`
 	checkSQL = `SELECT hits, ends_at FROM rate_limits WHERE bucket = $1 AND ends_at > $2`
 	resetSQL = `DELETE FROM rate_limits WHERE bucket = $1`
-	sweepSQL = `DELETE FROM rate_limits WHERE ends_at <= $1 OR ends_at > $2`
+	sweepSQL = `DELETE FROM rate_limits WHERE ends_at <= $1`
+	straySQL = `DELETE FROM rate_limits WHERE ends_at > $1`
 )
 
 // Take counts one hit of the bucket in a transaction of its own. The hit that
@@ -102,7 +103,10 @@ const longest = 25 * time.Hour
 func (l *Limiter) Sweep(ctx context.Context) error {
 	return l.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		now := l.now()
-		if _, err := tx.ExecContext(ctx, sweepSQL, now.UnixMilli(), now.Add(longest).UnixMilli()); err != nil {
+		if _, err := tx.ExecContext(ctx, sweepSQL, now.UnixMilli()); err != nil {
+			return fmt.Errorf("sweep the limits: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, straySQL, now.Add(longest).UnixMilli()); err != nil {
 			return fmt.Errorf("sweep the limits: %w", err)
 		}
 		return nil

@@ -253,6 +253,40 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+// A clock that was a year ahead when a delivery failed leaves its next attempt
+// there; once it is set right, the attempt is made.
+func TestSweepBringsBack(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		f := newFixture(t, db)
+		rec := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+			if n <= 2 {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		const year = 365 * 24 * time.Hour
+		w := f.hook(rec.URL, nil)
+		f.clock.Advance(year)
+		f.issued(1, 10)
+		f.issued(2, 20)
+		f.settleJobs()
+		f.clock.Advance(-year)
+		for range 2 { // the second finds nothing
+			if err := f.sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(f.table.due(t, f.clock.Now())); n != 1 {
+			t.Errorf("%d jobs are due", n)
+		}
+		f.settleJobs()
+		for _, d := range f.list(w.ID) {
+			if d.Status != StatusSuccess || d.Attempts != 2 {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
+}
+
 func TestPrune(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		f := newFixture(t, db)

@@ -17,6 +17,7 @@ const (
 
 	sweepEvery   = time.Minute
 	overdueAfter = 3 * time.Minute // no job of ours is late by so much
+	farthest     = 12 * time.Hour  // no attempt is put off by so much
 	sweepBatch   = 200
 
 	pruneEvery = time.Hour
@@ -85,6 +86,36 @@ func (s *Service) sweep(ctx context.Context) error {
 			return err
 		}
 		s.log.WarnContext(ctx, "webhook was overdue and is planned anew", "webhook_id", id)
+	}
+	return s.bringBack(ctx, now)
+}
+
+// bringBack plans for now what a clock that was ahead has planned for a time
+// that is far away, now that it is set right.
+func (s *Service) bringBack(ctx context.Context, now time.Time) error {
+	latest := now.Add(farthest).UnixMilli()
+	ids, err := New(s.db.Reader()).listStray(ctx, listStrayParams{DrainDue: latest, Limit: sweepBatch})
+	if err != nil {
+		return fmt.Errorf("list webhooks that are planned too far ahead: %w", err)
+	}
+	for _, id := range ids {
+		err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+			hook, err := lock(ctx, tx, id)
+			if sqldb.Is(err, sqldb.ErrNotFound) {
+				return nil
+			}
+			if err != nil || hook.token == 0 || hook.due <= latest {
+				return err
+			}
+			if err := New(tx).hasten(ctx, hastenParams{Now: now.UnixMilli(), WebhookID: id, Latest: latest}); err != nil {
+				return fmt.Errorf("hasten the deliveries of webhook %d: %w", id, err)
+			}
+			return s.replan(ctx, tx, id, now.UnixMilli())
+		})
+		if err != nil {
+			return err
+		}
+		s.log.WarnContext(ctx, "webhook was planned too far ahead and is brought back", "webhook_id", id)
 	}
 	return nil
 }

@@ -123,6 +123,15 @@ SELECT id FROM service_webhooks
 WHERE drain_token <> 0 AND drain_due < $1 AND lease_until < $2
 ORDER BY drain_due LIMIT $3;
 
+-- name: listStray :many
+SELECT id FROM service_webhooks
+WHERE drain_token <> 0 AND drain_due > $1
+ORDER BY drain_due LIMIT $2;
+
+-- name: hasten :exec
+UPDATE webhook_deliveries SET next_attempt_at = @now
+WHERE webhook_id = @webhook_id AND status = 'PENDING' AND next_attempt_at > @latest;
+
 -- name: pruneDeliveries :execrows
 DELETE FROM webhook_deliveries WHERE webhook_deliveries.finished_at > 0 AND webhook_deliveries.finished_at < $1 AND webhook_deliveries.id IN (
     SELECT f.id FROM webhook_deliveries f WHERE f.finished_at > 0 AND f.finished_at < $1 ORDER BY f.finished_at LIMIT $2);

@@ -247,6 +247,22 @@ func (q *Queries) getWebhook(ctx context.Context, arg getWebhookParams) (getWebh
 	return i, err
 }
 
+const hasten = `-- name: hasten :exec
+UPDATE webhook_deliveries SET next_attempt_at = $1
+WHERE webhook_id = $2 AND status = 'PENDING' AND next_attempt_at > $3
+`
+
+type hastenParams struct {
+	Now       int64
+	WebhookID int64
+	Latest    int64
+}
+
+func (q *Queries) hasten(ctx context.Context, arg hastenParams) error {
+	_, err := q.db.ExecContext(ctx, hasten, arg.Now, arg.WebhookID, arg.Latest)
+	return err
+}
+
 const hastenDelivery = `-- name: hastenDelivery :exec
 UPDATE webhook_deliveries SET next_attempt_at = $2 WHERE id = $1 AND status = 'PENDING' AND next_attempt_at > $2
 `
@@ -426,6 +442,40 @@ type listOverdueParams struct {
 
 func (q *Queries) listOverdue(ctx context.Context, arg listOverdueParams) ([]int64, error) {
 	rows, err := q.db.QueryContext(ctx, listOverdue, arg.DrainDue, arg.LeaseUntil, arg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listStray = `-- name: listStray :many
+SELECT id FROM service_webhooks
+WHERE drain_token <> 0 AND drain_due > $1
+ORDER BY drain_due LIMIT $2
+`
+
+type listStrayParams struct {
+	DrainDue int64
+	Limit    int32
+}
+
+func (q *Queries) listStray(ctx context.Context, arg listStrayParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, listStray, arg.DrainDue, arg.Limit)
 	if err != nil {
 		return nil, err
 	}
