@@ -31,7 +31,7 @@ var specifiedLines = map[string]string{
 // specifiedPublic are the beginnings of paths that need no credential.
 var specifiedPublic = []string{
 	"/health", "/apiv1/permissions/catalog", "/apiv1/dns/providers/catalog", "/apiv1/device/registration", "/.well-known/acme-challenge/", "/api/version/check",
-	"/auth/general", "/auth/setup", "/auth/webauthn/login/", "/auth/github", "/auth/weixin", "/auth/solana", "/auth/oidc/",
+	"/auth/general", "/auth/setup", "/auth/webauthn/login/", "/auth/providers", "/auth/github", "/auth/weixin", "/auth/solana", "/auth/oidc/",
 	"/docs", "/openapi.json", "/setup", "/account", "/device",
 }
 

@@ -46,6 +46,13 @@ var outcomes = map[string]outcome{
 	"GET /auth/device":                                    {cell{400, 5000}, "an unknown user code (decisions.md 7.5)"},
 	"GET /account":                                        {cell{302, 0}, "to the name of this host that passkeys need"},
 	"GET /.well-known/acme-challenge/{token}":             {notFound, "an unknown token"},
+	"GET /auth/github":                                    {notFound, "no such provider is set up in the world"},
+	"GET /auth/github/callback":                           {notFound, "the same"},
+	"GET /auth/weixin":                                    {notFound, "the same"},
+	"GET /auth/weixin/callback":                           {notFound, "the same"},
+	"GET /auth/oidc/{name}":                               {notFound, "the same"},
+	"GET /auth/oidc/{name}/callback":                      {notFound, "the same"},
+	"POST /auth/third-party-bindings/{provider}":          {notFound, "the same"},
 	"GET /docs/*":                                         {notFound, "no such file"},
 }
 
@@ -102,7 +109,7 @@ func unknownPasskey(*resident) any {
 }
 
 // matrixQueries are parameters that a good request needs.
-var matrixQueries = map[string]string{"GET /auth/general": "?name=somebody", "GET /auth/device": "?user_code=ABCD-EFGH"}
+var matrixQueries = map[string]string{"GET /auth/general": "?name=somebody", "GET /auth/device": "?user_code=ABCD-EFGH", "GET /auth/solana": "?address=7EqQdEULxWcraVx3mXKFjc84LhCkMGZCkRuDpvcMwJeK"}
 
 // withKey are the routes that hand out a certificate: they are tried with one
 // that there is, with its key.

@@ -71,7 +71,7 @@ func (w *world) settle(email, deviceID string) *resident {
 	r.ids["*"] = "index.html"
 	r.ids["token"] = "no-such-token"
 	r.ids["provider"] = "github"
-	r.ids["name"] = "corp" // the world has no provider: TestProviders has
+	r.ids["name"] = "corp"                         // the world has no provider: TestProviders has
 	r.ids["credential_id"] = "4611686018427387903" // none: a passkey takes an authenticator, see package passkeys
 	for _, s := range steps {
 		o := w.find(s.line)

@@ -75,6 +75,9 @@ type bindingAnswer struct {
 }
 
 func (s *Service) postBinding(ctx context.Context, in *bindingInput) (*web.Reply[bindingAnswer], error) {
+	if err := s.identity.RequireStepUp(ctx, s.db.Reader()); err != nil {
+		return nil, err
+	}
 	var to, address, signature string
 	if in.Body != nil {
 		to, address, signature = in.Body.To, in.Body.Address, in.Body.Signature
