@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"certharbor.dev/certharbor/internal/web"
+)
+
+// Record is an entry as its owner reads it.
+type Record struct {
+	ID        int64          `json:"id" doc:"Its number in the log, from 1 without gaps."`
+	At        int64          `json:"at" doc:"When, Unix ms."`
+	Actor     string         `json:"actor" doc:"Who: session, key or device with its id; anonymous, operator (a command) or system (background work)."`
+	Action    string         `json:"action" doc:"What, for example certificate.export."`
+	Object    string         `json:"object" doc:"To what, for example certificate 12."`
+	Detail    map[string]any `json:"detail" doc:"Further facts."`
+	RequestID string         `json:"request_id" doc:"The X-Request-Id of the request, or empty."`
+	IP        string         `json:"ip" doc:"The address that the request came from, or empty."`
+	UserAgent string         `json:"user_agent" doc:"What the client called itself, at most 200 bytes, or empty."`
+}
+
+// Filter says which entries are listed. The zero value lists all.
+type Filter struct {
+	Action string // exactly this one, "": any
+	Since  int64  // at or after, Unix ms; 0: from the beginning
+	Until  int64  // before, Unix ms; 0: to the end
+}
+
+const (
+	listSQL = `SELECT seq, at, actor, action, object, detail, request_id, ip, user_agent FROM audit_log
+WHERE user_id = $1 AND at >= $2 AND at < $3 ORDER BY at DESC, seq DESC LIMIT $4 OFFSET $5`
+	listActionSQL = `SELECT seq, at, actor, action, object, detail, request_id, ip, user_agent FROM audit_log
+WHERE user_id = $1 AND action = $2 AND at >= $3 AND at < $4 ORDER BY at DESC, seq DESC LIMIT $5 OFFSET $6`
+	countSQL       = `SELECT COUNT(*) FROM audit_log WHERE user_id = $1 AND at >= $2 AND at < $3`
+	countActionSQL = `SELECT COUNT(*) FROM audit_log WHERE user_id = $1 AND action = $2 AND at >= $3 AND at < $4`
+)
+
+// List returns a page of the user's log, newest first, and how many entries the
+// filter admits.
+func (l *Log) List(ctx context.Context, userID int64, f Filter, page web.Page) (records []Record, total int64, err error) {
+	if f.Until == 0 {
+		f.Until = math.MaxInt64
+	}
+	if total, err = l.count(ctx, userID, f); err != nil {
+		return nil, 0, fmt.Errorf("count the audit log: %w", err)
+	}
+	query, args := listSQL, []any{userID, f.Since, f.Until, page.Limit, page.Offset}
+	if f.Action != "" {
+		query, args = listActionSQL, []any{userID, f.Action, f.Since, f.Until, page.Limit, page.Offset}
+	}
+	rows, err := l.db.Reader().QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the audit log: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r Record
+		var detail string
+		if err := rows.Scan(&r.ID, &r.At, &r.Actor, &r.Action, &r.Object, &detail, &r.RequestID, &r.IP, &r.UserAgent); err != nil {
+			return nil, 0, fmt.Errorf("list the audit log: %w", err)
+		}
+		decoder := json.NewDecoder(strings.NewReader(detail))
+		decoder.UseNumber() // ids are not floats
+		if err := decoder.Decode(&r.Detail); err != nil {
+			return nil, 0, fmt.Errorf("detail of entry %d of user %d: %w", r.ID, userID, err)
+		}
+		records = append(records, r)
+	}
+	return records, total, rows.Err()
+}
+
+// count counts what the filter admits. All entries are as many as the head
+// says, however many they are: none is ever removed.
+func (l *Log) count(ctx context.Context, userID int64, f Filter) (total int64, err error) {
+	q := l.db.Reader()
+	switch {
+	case f.Action == "" && f.Since == 0 && f.Until == math.MaxInt64:
+		h, err := readHead(ctx, q, chain{user: userID})
+		return max(h.seq, 0), err
+	case f.Action == "":
+		err = q.QueryRowContext(ctx, countSQL, userID, f.Since, f.Until).Scan(&total)
+	default:
+		err = q.QueryRowContext(ctx, countActionSQL, userID, f.Action, f.Since, f.Until).Scan(&total)
+	}
+	return total, err
+}
