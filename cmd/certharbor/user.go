@@ -17,7 +17,7 @@ import (
 
 func userCommand(environ []string) *cobra.Command {
 	cmd := group("user", "Make and look after users", "  certharbor user list\n  certharbor user create --email me@example.org --password-stdin < password.txt",
-		userCreate(environ), userList(environ), userDisable(environ), userEnable(environ), userSetPassword(environ))
+		userCreate(environ), userList(environ), userDisable(environ), userEnable(environ), userSetAdmin(environ), userSetPassword(environ))
 	for _, sub := range cmd.Commands() {
 		app.Flags(sub.Flags())
 	}
@@ -152,6 +152,27 @@ func userEnable(environ []string) *cobra.Command {
 			})
 		},
 	}
+}
+
+func userSetAdmin(environ []string) *cobra.Command {
+	var off bool
+	cmd := &cobra.Command{
+		Use: "set-admin USER", Short: "Make a user an administrator, or no longer one",
+		Long:    "Give a user, named by id or e-mail address, the role admin, or take it away with --off. The user's sessions end, so that the next sign-in has it.",
+		Example: "  certharbor user set-admin me@example.org\n  certharbor user set-admin me@example.org --off",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				u, err := users.FindUser(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return users.SetAdmin(cmd.Context(), u.ID, !off)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&off, "off", false, "take the role away")
+	return cmd
 }
 
 func userSetPassword(environ []string) *cobra.Command {

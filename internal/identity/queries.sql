@@ -30,6 +30,9 @@ FROM users WHERE id > sqlc.arg(after) ORDER BY id LIMIT CAST(sqlc.arg(page_size)
 -- name: setUserStatus :execrows
 UPDATE users SET status = $1, updated_at = $2 WHERE id = $3;
 
+-- name: setUserRoles :execrows
+UPDATE users SET roles = $1, updated_at = $2 WHERE id = $3;
+
 -- name: setUserPassword :execrows
 UPDATE users SET password = $1, updated_at = $2 WHERE id = $3;
 

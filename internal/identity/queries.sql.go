@@ -704,6 +704,24 @@ func (q *Queries) setUserPassword(ctx context.Context, arg setUserPasswordParams
 	return result.RowsAffected()
 }
 
+const setUserRoles = `-- name: setUserRoles :execrows
+UPDATE users SET roles = $1, updated_at = $2 WHERE id = $3
+`
+
+type setUserRolesParams struct {
+	Roles     string
+	UpdatedAt int64
+	ID        int64
+}
+
+func (q *Queries) setUserRoles(ctx context.Context, arg setUserRolesParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, setUserRoles, arg.Roles, arg.UpdatedAt, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const setUserStatus = `-- name: setUserStatus :execrows
 UPDATE users SET status = $1, updated_at = $2 WHERE id = $3
 `

@@ -156,7 +156,13 @@ func (h *house) login(email, password string, options ...func(*http.Request)) *h
 // signIn signs Ada in and returns the pair for the Cookie header.
 func (h *house) signIn(t testing.TB, options ...func(*http.Request)) string {
 	t.Helper()
-	w := h.login(ada, adaPass, options...)
+	return h.signInAs(t, ada, options...)
+}
+
+// signInAs signs somebody in who has the password of Ada.
+func (h *house) signInAs(t testing.TB, email string, options ...func(*http.Request)) string {
+	t.Helper()
+	w := h.login(email, adaPass, options...)
 	if w.Code != http.StatusOK {
 		t.Fatalf("sign in: %d %s", w.Code, w.Body)
 	}

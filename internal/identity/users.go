@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -151,6 +152,30 @@ func (s *Service) EnableUser(ctx context.Context, id int64) error {
 			return 0, nil
 		}
 		return New(tx).setUserStatus(ctx, setUserStatusParams{ID: id, Status: string(StatusActive), UpdatedAt: s.now().UnixMilli()})
+	})
+}
+
+// SetAdmin makes the user an administrator, or no longer one. All sessions end:
+// what they were made for has changed. For a user who is that already it
+// changes nothing. 5003 when there is no such user.
+func (s *Service) SetAdmin(ctx context.Context, id int64, admin bool) error {
+	action := "user.set_admin"
+	if !admin {
+		action = "user.unset_admin"
+	}
+	return s.change(ctx, id, action, func(tx *sqldb.Tx, user User) (int64, error) {
+		if slices.Contains(user.Roles, RoleAdmin) == admin {
+			return 0, nil
+		}
+		roles := slices.DeleteFunc(slices.Clone(user.Roles), func(role string) bool { return role == RoleAdmin })
+		if admin {
+			roles = append(roles, RoleAdmin)
+		}
+		text, err := wordsText(roles)
+		if err != nil {
+			return 0, err
+		}
+		return New(tx).setUserRoles(ctx, setUserRolesParams{ID: id, Roles: text, UpdatedAt: s.now().UnixMilli()})
 	})
 }
 

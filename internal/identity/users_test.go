@@ -108,6 +108,37 @@ func TestDisableUserEndsEverySession(t *testing.T) {
 	})
 }
 
+func TestSetAdmin(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db)
+		id := makeUser(t, h, bob)
+		roles := func() string {
+			user, err := h.User(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(user.Roles, ",")
+		}
+		for i, step := range []struct {
+			admin bool
+			want  string
+			ends  bool
+		}{{true, "admin", true}, {true, "admin", false}, {false, "", true}, {false, "", false}} {
+			before := h.signInAs(t, bob)
+			if err := h.SetAdmin(t.Context(), id, step.admin); err != nil {
+				t.Fatal(err)
+			}
+			if roles() != step.want || authenticated(t, h, before) == step.ends {
+				t.Errorf("step %d: roles %q, the session lives: %v", i, roles(), authenticated(t, h, before))
+			}
+		}
+		if err := h.SetAdmin(t.Context(), 999, true); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("nobody: %v", err)
+		}
+	})
+}
+
 func TestSetPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
