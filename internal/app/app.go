@@ -209,6 +209,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: s.apikeys.Authenticate, Worker: noWorkers},
 	})
 	mountHealth(m, a.db, version)
+	mountFront(m)
 	s.audit.Mount(m)
 	s.identity.Mount(m)
 	s.passkeys.Mount(m)

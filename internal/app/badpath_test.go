@@ -147,7 +147,7 @@ func TestWrongMethods(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/nowhere", "/apiv1", "/apiv1/", "/apiv1/me", "/apiv1/me/", "/apiv1/users/", "/apiv1/me/devices/", "/health/", "//health", "/./health", "/auth/../health", "/apiv1/me/nowhere"} {
+	for _, path := range []string{"//", "/nowhere", "/apiv1", "/apiv1/", "/apiv1/me", "/apiv1/me/", "/apiv1/users/", "/apiv1/me/devices/", "/health/", "//health", "/./health", "/auth/../health", "/apiv1/me/nowhere"} {
 		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 			a := w.alice.try(method, path, nil)
 			if p := a.check(t, method+" "+path, nil); p == nil || a.status != 404 || p.Key != "UNKNOWN_PATH" {

@@ -24,6 +24,7 @@ var specifiedLines = map[string]string{
 	"POST U/install-config-update/{device_public_id}":    "key ForInstallConfigUpdate:update", // api.md
 	"GET U/acme-accounts/{acme_account_id}/certificates": "session | key certificates:read",   // a list of certificates
 	"POST /auth/general": "public | session?", "POST /auth/device": "public | session?", "POST /auth/refresh": "public | session?", // wire.md section 3
+	"GET /":            "public",                                                      // a page
 	"GET /auth/status": "public | session?", "POST /auth/logout": "public | session?", // decisions.md 7.2
 	"POST /auth/webauthn/login/verify": "public | session?", // replaces the session that the browser had
 }

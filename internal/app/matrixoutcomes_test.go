@@ -44,6 +44,7 @@ var outcomes = map[string]outcome{
 	"DELETE U/acme-accounts/{acme_account_id} by session": {cell{409, 5030}, "certificates use it (decisions.md 8.10)"},
 	"DELETE U/acme-accounts/{acme_account_id} by key":     {cell{409, 5030}, "certificates use it (decisions.md 8.10)"},
 	"GET /auth/device":                                    {cell{400, 5000}, "an unknown user code (decisions.md 7.5)"},
+	"GET /":                                               {cell{302, 0}, "to the page that there is"},
 	"GET /account":                                        {cell{302, 0}, "to the name of this host that passkeys need"},
 	"GET /.well-known/acme-challenge/{token}":             {notFound, "an unknown token"},
 	"GET /auth/github":                                    {notFound, "no such provider is set up in the world"},
