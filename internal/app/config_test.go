@@ -78,3 +78,67 @@ func TestShownSettingsHideThePassword(t *testing.T) {
 		}
 	}
 }
+
+// A provider can stand in the file with its members below its name, in the
+// environment and in flags as one text.
+func TestProvidersInSettings(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, secret := filepath.Join(folder, "c.yaml"), filepath.Join(folder, "secret")
+	content := "github:\n  client_id: Iv1.a\n  client_secret: hunter2\nweixin: app_id=wx1,app_secret=hunter2\noidc:\n" +
+		"  - name: corp\n    issuer: https://id.example.org\n    client_id: c\n    client_secret_file: " + secret + "\n" +
+		"  - name=other,issuer=https://id.example.net,client_id=c,client_secret=hunter2\nsolana: off\nprovider-allow-cidrs: [10.0.0.0/8]\n"
+	for name, text := range map[string]string{file: content, secret: "hunter2,3\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := load(t, nil, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(c.OIDC) != 2 || c.Solana != "off" || len(c.ProviderAllowCIDRs) != 1 {
+		t.Errorf("%+v", c)
+	}
+	shown := strings.Join(c.Shown(), "\n")
+	for _, want := range []string{
+		"github: client_id=Iv1.a,client_secret=(hidden)", "weixin: app_id=wx1,app_secret=(hidden)", "client_secret_file=" + secret, "solana: off", "provider-allow-cidrs: 10.0.0.0/8",
+		"name=other,issuer=https://id.example.net,client_id=c,client_secret=(hidden)",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%s is not in:\n%s", want, shown)
+		}
+	}
+	if strings.Contains(shown, "hunter2") {
+		t.Errorf("a secret is shown:\n%s", shown)
+	}
+	c, err = load(t, []string{"CERTHARBOR_OIDC=name=a,issuer=https://a.example,client_id=1 name=b,issuer=https://b.example,client_id=2", "CERTHARBOR_GITHUB=client_id=a,client_secret=b"})
+	if err != nil || len(c.OIDC) != 2 || c.GitHub == "" || c.Check() != nil {
+		t.Errorf("%+v %v", c, err)
+	}
+	c, err = load(t, []string{"CERTHARBOR_OIDC=name=a,issuer=https://a.example,client_id=1"}, "--oidc", "name=b,issuer=https://b.example,client_id=2", "--oidc", "name=c,issuer=https://c.example,client_id=3")
+	if err != nil || len(c.OIDC) != 2 || !strings.HasPrefix(c.OIDC[0], "name=b") {
+		t.Errorf("%+v %v", c, err)
+	}
+	for setting, says := range map[string]string{"github: hunter2\n": "github: takes", "github:\n  client_secret: hunter2\n": "client_id: is required", "oidc:\n  - name: corp\n    client_secret: hunter2\n": "client_id: is required"} {
+		if err := os.WriteFile(file, []byte(setting), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := load(t, nil, "--config", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("github:\n  client_id: a\n  client_secret: hunter2,3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(t, nil, "--config", file); err == nil || !strings.Contains(err.Error(), "client_secret: must hold no comma") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
+	}
+}

@@ -164,11 +164,17 @@ func TestWeixinParameters(t *testing.T) {
 		t.Errorf("state %s", state)
 	}
 	// A name is nice to have.
-	k.server.Fault(providertest.WeixinUser, providertest.Broken)
-	b := h.browser()
-	want(t, b.signIn(t, k, grace()), http.StatusSeeOther, "")
-	if name := b.bindings(t)[0].Name; name != "" {
-		t.Errorf("name %q", name)
+	k.server.Fault("/stolen", func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+	for _, fault := range []http.HandlerFunc{
+		providertest.Broken, providertest.Garbage, providertest.Redirect(k.server.URL + "/stolen"), providertest.Answer(200, "text/plain", `{"errcode":48001}`),
+		providertest.Answer(200, "text/plain", `{"openid":"another","nickname":"x"}`),
+	} {
+		k.server.Fault(providertest.WeixinUser, fault)
+		b := h.browser()
+		want(t, b.signIn(t, k, grace()), http.StatusSeeOther, "")
+		if name := b.bindings(t)[0].Name; name != "" {
+			t.Errorf("name %q", name)
+		}
 	}
 }
 

@@ -183,8 +183,24 @@ func TestUserInfo(t *testing.T) {
 	}
 	h.corp.Fault(providertest.OIDCUserInfo, providertest.Answer(http.StatusOK, "application/json", `{"sub":"another","email":"x@example.org","email_verified":true}`))
 	want(t, h.browser().signIn(t, k, providertest.Person{ID: "u2"}), http.StatusUnauthorized, "did not confirm")
+	h.corp.Fault("/stolen", func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+	h.corp.Fault(providertest.OIDCUserInfo, providertest.Redirect(h.corp.URL+"/stolen"))
+	want(t, h.browser().signIn(t, k, providertest.Person{ID: "u2"}), http.StatusServiceUnavailable, "status 302")
 	h.corp.Fault(providertest.OIDCUserInfo, providertest.Broken)
 	want(t, h.browser().signIn(t, k, providertest.Person{ID: "u2"}), http.StatusServiceUnavailable, "status 500")
+}
+
+// TestUserInfoInside: where the document says it is, the guard is asked as well.
+func TestUserInfoInside(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t))
+	k := h.kinds()[2]
+	h.corp.Bare(true)
+	document := maps.Clone(h.corp.Document())
+	document["userinfo_endpoint"] = "http://169.254.169.254/latest/meta-data/"
+	text, _ := json.Marshal(document)
+	h.corp.Fault(providertest.OIDCDiscovery, providertest.Answer(http.StatusOK, "application/json", string(text)))
+	want(t, h.browser().signIn(t, k, grace()), http.StatusServiceUnavailable, "not one this server may call")
 }
 
 // TestIssuerOfTheAnswer is RFC 9207: an answer that names another issuer is one
