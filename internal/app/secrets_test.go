@@ -83,10 +83,11 @@ func TestSecretsStaySecret(t *testing.T) {
 		if c.DB != "" { // nobody asks for it, but it is in the settings
 			c.DB = strings.Replace(c.DB, "postgres@", "postgres:"+databasePassword+"@", 1)
 		}
+		elsewhere := plantSignIns(t, &c)
 		s := serveProcess(t, c, "GODEBUG=http2debug=2")
 		v := &visit{t: t, s: s, answers: map[string][]byte{}}
 		codes := v.mailed(c)
-		needles := v.session(c)
+		needles := append(v.session(c), elsewhere.session(v)...)
 		master, err := os.ReadFile(filepath.Join(c.Data, "master.key"))
 		if err != nil {
 			t.Fatal(err)

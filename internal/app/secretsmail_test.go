@@ -18,10 +18,11 @@ var setupLine = regexp.MustCompile(`(?m)^Nobody can sign in yet.*#token=([A-Za-z
 // mail, right and wrong, and returns these secrets.
 func (v *visit) mailed(c app.Config) map[string]string {
 	t := v.t
-	link := setupLine.FindStringSubmatch(v.s.output.String())
-	if link == nil {
-		t.Fatal("the server prints no setup link")
-	}
+	var link []string
+	eventually(t, 10*time.Second, "the server prints a setup link", func() bool { // right after it has logged that it serves
+		link = setupLine.FindStringSubmatch(v.s.output.String())
+		return link != nil
+	})
 	secrets := map[string]string{link[1]: "setup token"}
 	v.do("setup page", "GET", "/setup?token="+link[1], nil, 200)
 	admin := map[string]any{"token": link[1], "email": "root@example.org", "password": "short"}

@@ -62,3 +62,6 @@ func Answer(status int, contentType, body string) http.HandlerFunc {
 		_, _ = w.Write([]byte(body))
 	}
 }
+
+// Cut ends the connection in the middle.
+func Cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
