@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -40,14 +41,14 @@ func (s *Service) Authenticate(ctx context.Context, token string) (*access.Calle
 	}
 	key, err := New(s.DB.Reader()).keyByHash(ctx, seal.HashToken(token))
 	if sqldb.Is(err, sqldb.ErrNotFound) {
-		return nil, errKey
+		return nil, s.refuseRevoked(ctx, token)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up an API key: %w", err)
 	}
 	now := s.Now().UnixMilli()
 	if key.ExpiresAt <= now {
-		return nil, errKey
+		return nil, s.refuse(ctx, key.UserID, key.ID, "expired")
 	}
 	k, granted, err := s.remember(key.ID, key.Version, key.Permissions)
 	if err != nil {
@@ -55,6 +56,28 @@ func (s *Service) Authenticate(ctx context.Context, token string) (*access.Calle
 	}
 	k.usedAt.Store(now)
 	return &access.Caller{Kind: access.KindKey, UserID: key.UserID, KeyID: key.ID, Grants: granted}, nil
+}
+
+// refuseRevoked refuses a token that stands for no key. That of a key which was
+// revoked is worth the owner's attention: somebody has it still.
+func (s *Service) refuseRevoked(ctx context.Context, token string) error {
+	key, err := New(s.DB.Reader()).revokedByHash(ctx, seal.HashToken(token))
+	switch {
+	case sqldb.Is(err, sqldb.ErrNotFound):
+		return errKey
+	case err != nil:
+		return fmt.Errorf("look up a revoked API key: %w", err)
+	}
+	return s.refuse(ctx, key.UserID, key.KeyID, "revoked")
+}
+
+// refuse records that a key was used that is not good any more.
+func (s *Service) refuse(ctx context.Context, userID, id int64, reason string) error {
+	caller := &access.Caller{Kind: access.KindKey, UserID: userID, KeyID: id}
+	s.Audit.Refuse(access.With(ctx, caller), audit.Entry{
+		UserID: userID, Action: "apikey.refused", Object: object(id), Detail: map[string]any{"reason": reason},
+	})
+	return errKey
 }
 
 // remember returns what is known of the key and its grants, decoding them when

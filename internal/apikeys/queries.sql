@@ -31,7 +31,16 @@ UPDATE api_keys SET name = $2, permissions = $3, version = version + 1 WHERE id 
 
 -- name: deleteKey :one
 DELETE FROM api_keys WHERE id = $1 AND user_id = $2
-RETURNING name;
+RETURNING name, token_hash, expires_at;
+
+-- name: insertRevoked :exec
+INSERT INTO revoked_api_keys (token_hash, key_id, user_id, expires_at) VALUES ($1, $2, $3, $4);
+
+-- name: revokedByHash :one
+SELECT key_id, user_id FROM revoked_api_keys WHERE token_hash = $1;
+
+-- name: forgetRevoked :exec
+DELETE FROM revoked_api_keys WHERE expires_at <= $1;
 
 -- name: noteUse :exec
 UPDATE api_keys SET last_used_at = sqlc.arg(used_at) WHERE id = sqlc.arg(id) AND last_used_at < sqlc.arg(used_at);

@@ -22,7 +22,7 @@ func (q *Queries) countKeys(ctx context.Context, userID int64) (int64, error) {
 
 const deleteKey = `-- name: deleteKey :one
 DELETE FROM api_keys WHERE id = $1 AND user_id = $2
-RETURNING name
+RETURNING name, token_hash, expires_at
 `
 
 type deleteKeyParams struct {
@@ -30,11 +30,26 @@ type deleteKeyParams struct {
 	UserID int64
 }
 
-func (q *Queries) deleteKey(ctx context.Context, arg deleteKeyParams) (string, error) {
+type deleteKeyRow struct {
+	Name      string
+	TokenHash []byte
+	ExpiresAt int64
+}
+
+func (q *Queries) deleteKey(ctx context.Context, arg deleteKeyParams) (deleteKeyRow, error) {
 	row := q.db.QueryRowContext(ctx, deleteKey, arg.ID, arg.UserID)
-	var name string
-	err := row.Scan(&name)
-	return name, err
+	var i deleteKeyRow
+	err := row.Scan(&i.Name, &i.TokenHash, &i.ExpiresAt)
+	return i, err
+}
+
+const forgetRevoked = `-- name: forgetRevoked :exec
+DELETE FROM revoked_api_keys WHERE expires_at <= $1
+`
+
+func (q *Queries) forgetRevoked(ctx context.Context, expiresAt int64) error {
+	_, err := q.db.ExecContext(ctx, forgetRevoked, expiresAt)
+	return err
 }
 
 const getKey = `-- name: getKey :one
@@ -110,6 +125,27 @@ func (q *Queries) insertKey(ctx context.Context, arg insertKeyParams) (int64, er
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const insertRevoked = `-- name: insertRevoked :exec
+INSERT INTO revoked_api_keys (token_hash, key_id, user_id, expires_at) VALUES ($1, $2, $3, $4)
+`
+
+type insertRevokedParams struct {
+	TokenHash []byte
+	KeyID     int64
+	UserID    int64
+	ExpiresAt int64
+}
+
+func (q *Queries) insertRevoked(ctx context.Context, arg insertRevokedParams) error {
+	_, err := q.db.ExecContext(ctx, insertRevoked,
+		arg.TokenHash,
+		arg.KeyID,
+		arg.UserID,
+		arg.ExpiresAt,
+	)
+	return err
 }
 
 const keyByHash = `-- name: keyByHash :one
@@ -253,6 +289,22 @@ type noteUseParams struct {
 func (q *Queries) noteUse(ctx context.Context, arg noteUseParams) error {
 	_, err := q.db.ExecContext(ctx, noteUse, arg.UsedAt, arg.ID)
 	return err
+}
+
+const revokedByHash = `-- name: revokedByHash :one
+SELECT key_id, user_id FROM revoked_api_keys WHERE token_hash = $1
+`
+
+type revokedByHashRow struct {
+	KeyID  int64
+	UserID int64
+}
+
+func (q *Queries) revokedByHash(ctx context.Context, tokenHash []byte) (revokedByHashRow, error) {
+	row := q.db.QueryRowContext(ctx, revokedByHash, tokenHash)
+	var i revokedByHashRow
+	err := row.Scan(&i.KeyID, &i.UserID)
+	return i, err
 }
 
 const updateKey = `-- name: updateKey :exec

@@ -149,17 +149,25 @@ func (s *Service) Update(ctx context.Context, userID, id int64, c KeyChange) (AP
 }
 
 // Delete revokes the key: from the end of the call on it is refused everywhere.
+// Until it would have expired, whoever still uses it is in the owner's log.
 func (s *Service) Delete(ctx context.Context, userID, id int64) error {
 	return s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
-		name, err := New(tx).deleteKey(ctx, deleteKeyParams{ID: id, UserID: userID})
+		gone, err := New(tx).deleteKey(ctx, deleteKeyParams{ID: id, UserID: userID})
 		if sqldb.Is(err, sqldb.ErrNotFound) {
 			return errNotFound()
 		}
 		if err != nil {
 			return fmt.Errorf("delete API key: %w", err)
 		}
+		if err := New(tx).forgetRevoked(ctx, s.Now().UnixMilli()); err != nil {
+			return fmt.Errorf("forget revoked API keys: %w", err)
+		}
+		err = New(tx).insertRevoked(ctx, insertRevokedParams{TokenHash: gone.TokenHash, KeyID: id, UserID: userID, ExpiresAt: gone.ExpiresAt})
+		if err != nil {
+			return fmt.Errorf("remember a revoked API key: %w", err)
+		}
 		return s.Audit.Record(ctx, tx, audit.Entry{
-			UserID: userID, Action: "apikey.delete", Object: object(id), Detail: map[string]any{"name": name},
+			UserID: userID, Action: "apikey.delete", Object: object(id), Detail: map[string]any{"name": gone.Name},
 		})
 	})
 }

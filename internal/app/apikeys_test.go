@@ -48,10 +48,11 @@ func (p *program) database() *sqldb.DB {
 	return db
 }
 
-// audited are the actions that the audit log has of the key, in their order.
+// audited are the actions that the audit log has of the key, in their order,
+// without what it was refused.
 func (p *program) audited(k *apiKey) (actions []string) {
 	p.t.Helper()
-	rows, err := p.database().Reader().QueryContext(p.t.Context(), "SELECT action FROM audit_log WHERE actor = $1 ORDER BY seq", fmt.Sprintf("key %d", k.ID))
+	rows, err := p.database().Reader().QueryContext(p.t.Context(), "SELECT action FROM audit_log WHERE actor = $1 AND action <> 'access.refused' ORDER BY seq", fmt.Sprintf("key %d", k.ID))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func (a *App) register(r *jobs.Registry) {
 func (a *App) mount(version string) (*web.Mux, error) {
 	s := &a.areas
 	m := web.New(web.Options{
-		Log: a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now,
+		Log: a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now, Refused: s.audit.RefuseAccess,
 		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: s.apikeys.Authenticate, Worker: noWorkers},
 	})
 	mountHealth(m, a.db, version)

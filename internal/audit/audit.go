@@ -27,12 +27,13 @@ type Entry struct {
 
 // Log appends entries. Make one with Open.
 type Log struct {
-	db     *sqldb.DB
-	now    func() time.Time
-	log    *slog.Logger
-	key    []byte
-	system string // the actor where nobody calls
-	closed error  // why nothing can be recorded
+	db       *sqldb.DB
+	now      func() time.Time
+	log      *slog.Logger
+	key      []byte
+	system   string // the actor where nobody calls
+	closed   error  // why nothing can be recorded
+	refusals refusals
 }
 
 // New returns a Log under a key of its own that ends with the process, for the
@@ -60,7 +61,7 @@ func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 	}
 	tx.AtEnd(l, row{
 		chain: chain{user: e.UserID}, at: l.now().UnixMilli(), actor: l.actor(ctx), action: e.Action, object: clean(e.Object), detail: string(detail),
-		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: clip(web.UserAgent(ctx)),
+		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: clip(web.UserAgent(ctx), maxUserAgent),
 	}, l.appendAll)
 	return nil
 }
@@ -84,10 +85,10 @@ func (l *Log) actor(ctx context.Context) string {
 	return fmt.Sprintf("session %d", c.SessionID)
 }
 
-// clip shortens what a client calls itself.
-func clip(text string) string {
-	if len(text) > maxUserAgent {
-		text = text[:maxUserAgent]
+// clip shortens what a client says to so many bytes.
+func clip(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
 	}
 	return clean(text)
 }

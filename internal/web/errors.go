@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
 
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/fault"
@@ -102,7 +103,22 @@ func toAnswer(ctx context.Context, err error) *answer {
 	if s := stateFrom(ctx); s != nil && (f.Err != nil || f.Code == fault.CodeInternal) {
 		s.cause = err
 	}
-	return &answer{status: statusOf(f.Code), fault: f}
+	a := &answer{status: statusOf(f.Code), fault: f}
+	tell(ctx, a)
+	return a
+}
+
+// tell reports that a caller who is known was refused, once for a request.
+func tell(ctx context.Context, a *answer) {
+	s := stateFrom(ctx)
+	if a.status != http.StatusForbidden || s == nil || s.refused == nil || access.From(ctx) == nil {
+		return
+	}
+	refused := s.refused
+	s.refused = nil
+	refused(ctx, Refusal{
+		Route: s.request.Method + " " + chi.RouteContext(ctx).RoutePattern(), Path: s.request.URL.Path, Code: a.fault.Code, What: a.fault.What,
+	})
 }
 
 // Describe says how err is answered, for the pages of a Raw route that show it to

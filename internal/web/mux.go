@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/fault"
 )
 
 // MaxBody is the largest JSON body in bytes (decisions.md section 1).
@@ -37,6 +38,18 @@ type Options struct {
 	Version string           // for the OpenAPI document
 	HTTPS   bool             // the public address is https: adds HSTS
 	Now     func() time.Time // for the request log; nil: time.Now
+	// Refused is called for every refusal (403) of an authenticated caller,
+	// before it is answered; nil: nobody asks.
+	Refused func(ctx context.Context, r Refusal)
+}
+
+// Refusal is what somebody who is known was not allowed to do. The caller is
+// in the context.
+type Refusal struct {
+	Route string // method and pattern, as on the route line
+	Path  string // as it was asked for
+	Code  fault.Code
+	What  string // what the caller reads
 }
 
 // Mux routes requests to the handlers that the areas mount.
@@ -50,6 +63,7 @@ type Mux struct {
 	handler http.Handler
 	https   bool
 	ids     requestIDs
+	refused func(ctx context.Context, r Refusal)
 }
 
 // RouteInfo is one line of the golden list of routes.
@@ -62,7 +76,7 @@ type RouteInfo struct {
 
 // New returns a Mux without routes.
 func New(o Options) *Mux {
-	m := &Mux{router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs()}
+	m := &Mux{router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs(), refused: o.Refused}
 	if m.now == nil {
 		m.now = time.Now
 	}

@@ -19,7 +19,8 @@ type state struct {
 	request *http.Request // as it arrived, for ClientIP and its kin
 	me      bool          // the path came as /apiv1/me/…
 	caller  *access.Caller
-	cause   error // for the log
+	cause   error                                // for the log
+	refused func(ctx context.Context, r Refusal) // nil: nobody asks, or it has been told
 
 	// For readmit: what was admitted, and when, if a body was yet to come.
 	routed   *http.Request

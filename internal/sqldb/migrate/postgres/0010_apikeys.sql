@@ -14,3 +14,11 @@ CREATE TABLE api_keys (
     last_used_at       BIGINT NOT NULL         -- Unix ms, written a minute late at the most; 0: never
 );
 CREATE INDEX api_keys_user ON api_keys (user_id, id);
+-- What was revoked is recognised when somebody still uses it.
+CREATE TABLE revoked_api_keys (
+    token_hash BYTEA  PRIMARY KEY, -- SHA-256 of the token
+    key_id     BIGINT NOT NULL,
+    user_id    BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL     -- Unix ms, as the key had it
+);
+CREATE INDEX revoked_api_keys_expiry ON revoked_api_keys (expires_at);
