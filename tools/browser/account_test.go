@@ -23,7 +23,7 @@ const (
 	password = "Analytical-Engine-1843"
 )
 
-// server is certharbor as people run it: the program on a folder.
+// server is certharbor as people run it: the program on a folder, with flags.
 type server struct {
 	t       *testing.T
 	program string
@@ -31,7 +31,7 @@ type server struct {
 	url     string
 }
 
-func start(t *testing.T) *server {
+func start(t *testing.T, flags ...string) *server {
 	t.Helper()
 	folder := t.TempDir()
 	s := &server{t: t, program: filepath.Join(folder, "certharbor"), data: filepath.Join(folder, "data")}
@@ -48,7 +48,7 @@ func start(t *testing.T) *server {
 	_ = listener.Close()
 	s.url = "http://" + address
 	var log bytes.Buffer
-	serve := exec.Command(s.program, "serve", "--listen", address, "--data", s.data) //nolint:noctx // ended by its signal
+	serve := exec.Command(s.program, append([]string{"serve", "--listen", address, "--data", s.data}, flags...)...) //nolint:noctx // ended by its signal
 	serve.Stdout, serve.Stderr = &log, &log
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)

@@ -146,6 +146,56 @@ function row(label, note, remove) {
   return item;
 }
 
+// Providers to sign in with: the browser goes there and comes back.
+let offered = [];
+const wallet = () => window.solana && window.solana.signMessage ? window.solana : null;
+
+function choices(place, verb, list, action) {
+  $(place).replaceChildren(...list.filter((p) => p.kind !== 'solana' || wallet()).map((p) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = `${verb} ${p.title}`;
+    button.addEventListener('click', () => run(() => action(p)));
+    return button;
+  }));
+}
+
+function base58(raw) {
+  const digits = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+  let number = raw.reduce((n, b) => n * 256n + BigInt(b), 0n);
+  let out = '';
+  for (; number > 0n; number /= 58n) out = digits[Number(number % 58n)] + out;
+  return '1'.repeat(raw.findIndex((b) => b !== 0)) + out;
+}
+
+// signed asks for a message with send, has the wallet sign it and sends that.
+async function signed(send) {
+  const { publicKey } = await wallet().connect();
+  const address = publicKey.toString();
+  const { message } = await send({ address });
+  const { signature } = await wallet().signMessage(new TextEncoder().encode(message), 'utf8');
+  return send({ address, signature: base58([...signature]) });
+}
+
+async function signInWith(p) {
+  if (p.kind !== 'solana') {
+    location.assign(`${p.url}?to=/account`);
+    return '…';
+  }
+  await signed((query) => call('GET', `${p.url}?${new URLSearchParams(query)}`));
+  return 'Welcome.';
+}
+
+async function bindTo(p) {
+  const ask = (body) => fresh(() => call('POST', `/auth/third-party-bindings/${p.provider}`, body));
+  if (p.kind !== 'solana') {
+    location.assign((await ask({ to: '/account' })).url);
+    return '…';
+  }
+  await signed(ask);
+  return 'The wallet was bound.';
+}
+
 const day = (ms) => (ms ? new Date(ms).toLocaleDateString() : 'never');
 
 async function show() {
@@ -158,12 +208,21 @@ async function show() {
   $('who').textContent = user ? `${user.email || user.name} (${(status.amr || []).join(', ')}; ${status.acr})` : 'Not signed in.';
   $('outside').hidden = user !== null;
   $('inside').hidden = $('sign-out').hidden = user === null;
+  offered = await call('GET', '/auth/providers').catch(() => offered);
+  choices('providers', 'Sign in with', offered, signInWith);
   if (!user) {
     $('token-line').hidden = true;
     $('token').textContent = '';
     return;
   }
-  const [passkeys, keys] = await Promise.all([call('GET', '/auth/webauthn/credentials'), call('GET', '/apiv1/me/apikeys').catch(() => [])]);
+  const [passkeys, keys, bindings] = await Promise.all([
+    call('GET', '/auth/webauthn/credentials'), call('GET', '/apiv1/me/apikeys').catch(() => []), call('GET', '/auth/third-party-bindings').catch(() => []),
+  ]);
+  $('bindings').replaceChildren(...bindings.map((b) => row(
+    `${b.provider}: ${b.name || b.subject}`, `bound ${day(b.created_at)}`,
+    async () => { await fresh(() => call('DELETE', `/auth/third-party-bindings/${b.provider}`)); return 'The account was unbound.'; },
+  )));
+  choices('bind', 'Bind', offered.filter((p) => !bindings.some((b) => b.provider === p.provider)), bindTo);
   $('passkeys').replaceChildren(...passkeys.map((p) => row(
     p.name + (p.clone_warning ? ' – there may be a copy of it!' : ''),
     `${p.algorithm}${p.synced ? ', synced' : ''}, added ${day(p.created_at)}, used ${day(p.last_used_at)}`,
