@@ -47,10 +47,21 @@ func New(now func() time.Time) *Log {
 func Closed(err error) *Log { return &Log{closed: err} }
 
 // Record appends e at the end of tx. The actor is the caller of ctx; without
-// one "anonymous" in a request, and "system" elsewhere.
+// one "anonymous" in a request, and "system" elsewhere. Refusals, whose actions
+// end in "refused", are left out when there are too many of them (see refusals).
 func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 	if l.closed != nil {
 		return fmt.Errorf("record %s in the audit log: %w", e.Action, l.closed)
+	}
+	actor, now := l.actor(ctx), l.now()
+	if isRefusal(e.Action) {
+		ok, last := l.refusals.take(now, refused{e.UserID, actor})
+		if !ok {
+			return nil
+		}
+		if last {
+			e.Detail = withMore(e.Detail)
+		}
 	}
 	detail := []byte("{}")
 	if e.Detail != nil {
@@ -60,19 +71,22 @@ func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 		}
 	}
 	tx.AtEnd(l, row{
-		chain: chain{user: e.UserID}, at: l.now().UnixMilli(), actor: l.actor(ctx), action: e.Action, object: clean(e.Object), detail: string(detail),
+		chain: chain{user: e.UserID}, at: now.UnixMilli(), actor: actor, action: e.Action, object: clean(e.Object), detail: string(detail),
 		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: clip(web.UserAgent(ctx), maxUserAgent),
 	}, l.appendAll)
 	return nil
 }
 
-const actorSystem = "system"
+const (
+	actorSystem    = "system"
+	actorAnonymous = "anonymous"
+)
 
 func (l *Log) actor(ctx context.Context) string {
 	c := access.From(ctx)
 	switch {
 	case c == nil && web.RequestID(ctx) != "":
-		return "anonymous"
+		return actorAnonymous
 	case c == nil:
 		return l.system
 	case c.Kind == access.KindKey:

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,11 +12,16 @@ import (
 	"certharbor.dev/certharbor/internal/web"
 )
 
+// How many refusals are recorded in a window on one node, so that a flood of
+// them cannot fill the disk. Who is not known is limited elsewhere by account
+// and by address; these are for many of either.
 const (
-	refusalsEach   = 20 // of one actor in a window, on one node
-	refusalsWindow = 15 * time.Minute
-	refusalActors  = 10_000 // that are remembered at once
-	maxPath        = 300    // bytes that are kept of the path that was asked for
+	refusalsOfCaller = 20   // of each session, key or device
+	refusalsOfUser   = 500  // of everybody else who tries to be the user
+	refusalsOfNobody = 2000 // where no user is concerned
+	refusalsWindow   = 15 * time.Minute
+	refusalActors    = 10_000 // that are remembered at once
+	maxPath          = 300    // bytes that are kept of the path that was asked for
 )
 
 // refusals bounds how much of the log an actor can fill with being refused.
@@ -29,6 +36,28 @@ type refused struct {
 	actor string
 }
 
+func (r refused) most() int {
+	switch {
+	case r.actor != actorAnonymous:
+		return refusalsOfCaller
+	case r.user != 0:
+		return refusalsOfUser
+	}
+	return refusalsOfNobody
+}
+
+func isRefusal(action string) bool { return strings.HasSuffix(action, "refused") }
+
+// withMore is the detail of the last refusal that is recorded in a window.
+func withMore(detail map[string]any) map[string]any {
+	detail = maps.Clone(detail)
+	if detail == nil {
+		detail = map[string]any{}
+	}
+	detail["more_not_recorded"] = true
+	return detail
+}
+
 // take counts a refusal. last says that the following ones are left out until
 // the window ends.
 func (r *refusals) take(now time.Time, who refused) (ok, last bool) {
@@ -37,26 +66,25 @@ func (r *refusals) take(now time.Time, who refused) (ok, last bool) {
 	if age := now.Sub(r.since); age >= refusalsWindow || age < 0 || len(r.count) >= refusalActors {
 		r.since, r.count = now, map[refused]int{}
 	}
-	if r.count[who] == refusalsEach {
-		return false, true
+	if r.count[who] >= who.most() {
+		return false, false
 	}
 	r.count[who]++
-	return true, r.count[who] == refusalsEach
+	return true, r.count[who] == who.most()
 }
 
-// Refuse records a refusal in a transaction of its own, up to 20 in 15 minutes
-// for each actor: the twentieth says that more may have followed. A refusal that
-// cannot be recorded remains one; the failure is logged.
+// full reports whether a refusal would be left out.
+func (r *refusals) full(now time.Time, who refused) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.since) < refusalsWindow && r.count[who] >= who.most()
+}
+
+// Refuse records a refusal in a transaction of its own. A refusal that cannot be
+// recorded remains one; the failure is logged.
 func (l *Log) Refuse(ctx context.Context, e Entry) {
-	if l.db == nil {
-		return // a Log made with New
-	}
-	ok, last := l.refusals.take(l.now(), refused{e.UserID, l.actor(ctx)})
-	if !ok {
-		return
-	}
-	if last {
-		e.Detail["more_not_recorded"] = true
+	if l.db == nil || l.refusals.full(l.now(), refused{e.UserID, l.actor(ctx)}) {
+		return // a Log made with New, or one of too many: they cost no transaction
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := l.db.InTx(ctx, func(tx *sqldb.Tx) error { return l.Record(ctx, tx, e) }); err != nil {

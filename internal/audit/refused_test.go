@@ -2,11 +2,14 @@ package audit_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
 )
 
@@ -47,5 +50,39 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		h.whole()
 		audit.New(time.Now).Refuse(t.Context(), audit.Entry{}) // a log for tests leaves them out
+	})
+}
+
+// Strangers are bounded too, also where the refusal is part of a transaction
+// that has to be committed.
+func TestRefusalsOfStrangersAreBounded(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *harness) {
+		m := web.New(web.Options{Log: discard()})
+		web.Raw(m, "POST /refuse", access.Public(), 0, func(_ http.ResponseWriter, r *http.Request) error {
+			return h.db.InTx(r.Context(), func(tx *sqldb.Tx) error {
+				for range 2100 {
+					for user := range int64(2) {
+						if err := h.Record(r.Context(), tx, audit.Entry{UserID: user, Action: "session.sign_in_refused"}); err != nil {
+							return err
+						}
+					}
+				}
+				return h.Record(r.Context(), tx, audit.Entry{UserID: 1, Action: "session.sign_in"})
+			})
+		})
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/refuse", nil))
+		for user, want := range map[int64]int64{0: 2000, 1: 500} {
+			n := h.number("SELECT COUNT(*) FROM audit_log WHERE user_id = $1 AND action = 'session.sign_in_refused'", user)
+			more := h.number(`SELECT COUNT(*) FROM audit_log WHERE user_id = $1 AND detail = '{"more_not_recorded":true}'`, user)
+			if n != want || more != 1 {
+				t.Errorf("user %d: %d refusals, %d that say more", user, n, more)
+			}
+		}
+		if n := h.number("SELECT COUNT(*) FROM audit_log WHERE user_id = 1 AND action = 'session.sign_in'"); n != 1 {
+			t.Errorf("what is no refusal: %d", n)
+		}
+		h.whole()
 	})
 }

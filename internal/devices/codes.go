@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
+	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/web"
@@ -35,5 +37,10 @@ func (s *Service) wrongCode(ctx context.Context, answer error) error {
 	if err := s.Limiter.Take(ctx, codeBucket(ctx), s.WrongCodes, time.Hour); err != nil {
 		return err
 	}
+	e := audit.Entry{Action: "device.code_refused", Object: "device code", Detail: map[string]any{"reason": answer.Error()}}
+	if c := access.From(ctx); c != nil {
+		e.UserID = c.UserID
+	}
+	s.Audit.Refuse(ctx, e)
 	return answer
 }

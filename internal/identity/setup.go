@@ -46,8 +46,11 @@ func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn
 		return nil, err
 	}
 	valid := func(q sqldb.Querier) error { return s.checkSetup(ctx, q, token) }
-	if err := valid(s.db.Reader()); err != nil {
-		return nil, err // before a stranger makes us hash
+	if err := valid(s.db.Reader()); err != nil { // before a stranger makes us hash
+		if fault.Is(err, fault.CodeUnauthorized) {
+			s.audit.Refuse(ctx, audit.Entry{Action: "user.setup_refused", Object: "setup link", Detail: map[string]any{"email": p.Email}})
+		}
+		return nil, err
 	}
 	if p.Password, err = s.passwords.hash(ctx, n.Password, nil); err != nil {
 		return nil, err
