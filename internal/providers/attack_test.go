@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -79,10 +80,7 @@ func TestThreats16OAuthFixation(t *testing.T) {
 			b := h.browser()
 			k.server.SignedIn(grace())
 			own := visit(t, k, b.begin(t, k))
-			cookies := map[string]string{}
-			for name, value := range b.cookies {
-				cookies[name] = value
-			}
+			cookies := maps.Clone(b.cookies)
 			if k.code == "github" {
 				want(t, b.get(own), http.StatusSeeOther, "")
 			} else {
@@ -193,6 +191,22 @@ func TestCertMate357SameEmailOtherIssuer(t *testing.T) {
 	})
 }
 
+// TestUnverifiedAddressIsNotTaken: nor does it keep its owner from registering.
+func TestUnverifiedAddressIsNotTaken(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t))
+	for _, k := range h.kinds() {
+		b := h.browser()
+		want(t, b.signIn(t, k, providertest.Person{ID: "1", Name: "m", Email: "new@example.org"}), http.StatusSeeOther, "")
+		for _, claim := range []any{false, "false", nil, 1, []any{true}, "yes"} {
+			want(t, b.signIn(t, k, providertest.Person{ID: "2", Claims: map[string]any{"email": "new@example.org", "email_verified": claim}}), http.StatusSeeOther, "")
+		}
+	}
+	if n := h.number(t, "SELECT COUNT(*) FROM users WHERE email = 'new@example.org'"); n != 0 {
+		t.Errorf("%d users have it", n)
+	}
+}
+
 // TestLateAnswers: ten minutes.
 func TestLateAnswers(t *testing.T) {
 	t.Parallel()
@@ -211,8 +225,8 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestOneOfManyCallbacks: of the same answer sent fifty times at once, one signs
-// in.
+// TestOneOfManyCallbacks: one of the same answers sent at once signs in, the
+// others do not.
 func TestOneOfManyCallbacks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
@@ -226,11 +240,7 @@ func TestOneOfManyCallbacks(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range codes {
 			group.Go(func() {
-				one := &browser{h: h, cookies: map[string]string{}}
-				for name, value := range cookies {
-					one.cookies[name] = value
-				}
-				codes[i] = one.get(link).Code
+				codes[i] = (&browser{h: h, cookies: maps.Clone(cookies)}).get(link).Code
 			})
 		}
 		group.Wait()
@@ -244,8 +254,8 @@ func TestOneOfManyCallbacks(t *testing.T) {
 	})
 }
 
-// TestOneUserOfManyBrowsers: somebody new who signs in in several browsers at
-// once becomes one user.
+// TestOneUserOfManyBrowsers: somebody new, in several browsers at once, becomes
+// one user.
 func TestOneUserOfManyBrowsers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {

@@ -25,7 +25,7 @@ func (s *Service) list(context.Context, *struct{}) ([]Info, error) { return s.in
 
 type solanaInput struct {
 	Address   string `query:"address" maxLength:"100" doc:"The wallet's public key in base58."`
-	Signature string `query:"signature" maxLength:"100" doc:"Ed25519 over the message, in base58. Without it the answer is the message to sign, and a cookie that must come along with the signature."`
+	Signature string `query:"signature" maxLength:"100" doc:"Ed25519 over the message, in base58. Without it the answer is the message and a cookie to send along with the signature."`
 }
 
 type solanaAnswer struct {
@@ -43,7 +43,7 @@ type solanaUser struct {
 
 func (s *Service) getSolana(ctx context.Context, in *solanaInput) (*web.Reply[solanaAnswer], error) {
 	if in.Signature == "" {
-		message, cookie, err := s.BeginWallet(ctx, toSignIn, in.Address)
+		message, cookie, err := s.startWallet(ctx, toSignIn, in.Address)
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +93,13 @@ func (s *Service) postBinding(ctx context.Context, in *bindingInput) (*web.Reply
 			bound, cookie, err := s.walletBind(ctx, address, signature)
 			return reply(cookie, bindingAnswer{Binding: &bound}, err)
 		}
-		message, cookie, err := s.BeginWallet(ctx, toBind, address)
+		message, cookie, err := s.startWallet(ctx, toBind, address)
 		return reply(cookie, bindingAnswer{Message: message.Text, ExpiresAt: message.ExpiresAt}, err)
 	}
 	p, err := s.provider(in.Provider, "")
 	if err != nil {
 		return nil, err
 	}
-	address, cookie, err := s.BeginBinding(ctx, p, to)
+	address, cookie, err := s.startBinding(ctx, p, to)
 	return reply(cookie, bindingAnswer{URL: address}, err)
 }

@@ -41,7 +41,7 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request, p provider) erro
 		redirect(w, to)
 		return nil
 	}
-	address, cookie, err := s.Begin(r.Context(), p, r.URL.Query().Get("to"))
+	address, cookie, err := s.start(r.Context(), p, r.URL.Query().Get("to"))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request, p provider) e
 	if len(in.state) > maxParameter || len(in.code) > maxParameter {
 		return errAttempt()
 	}
-	end, err := s.Finish(r.Context(), p, in)
+	end, err := s.complete(r.Context(), p, in)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ import (
 // for is not known here, so it counts as one factor.
 func federated() identity.Method { return identity.Method{AMR: []string{"fed"}, ACR: "aal1"} }
 
-// Begin begins a sign-in at the provider: the address to which the browser goes
+// start begins a sign-in at the provider: the address to which the browser goes
 // and the cookie that ties the attempt to it. to is the path to come back to.
 // Errors: 5003 for a provider that is not set up, 5000 for a bad path, 5013 for
 // too many attempts, 5014 when the provider has to be asked first and is not
 // there.
-func (s *Service) Begin(ctx context.Context, p provider, to string) (string, *http.Cookie, error) {
+func (s *Service) start(ctx context.Context, p provider, to string) (string, *http.Cookie, error) {
 	to, err := returnPath(to)
 	if err != nil {
 		return "", nil, err
@@ -34,9 +34,9 @@ func (s *Service) Begin(ctx context.Context, p provider, to string) (string, *ht
 	return s.begin(ctx, p, a, func(*sqldb.Tx) error { return nil })
 }
 
-// BeginBinding begins to bind an account at the provider to the caller, for the
-// caller's session alone. Errors: as Begin, and 5034 without a fresh proof.
-func (s *Service) BeginBinding(ctx context.Context, p provider, to string) (string, *http.Cookie, error) {
+// startBinding begins to bind an account at the provider to the caller, for the
+// caller's session alone. Errors: as start, and 5034 without a fresh proof.
+func (s *Service) startBinding(ctx context.Context, p provider, to string) (string, *http.Cookie, error) {
 	to, err := returnPath(to)
 	if err != nil {
 		return "", nil, err
@@ -77,11 +77,11 @@ type finished struct {
 	cookies []*http.Cookie
 }
 
-// Finish ends what Begin or BeginBinding began: the user is signed in, or the
+// complete ends what start or startBinding began: the user is signed in, or the
 // account is bound to the caller. The attempt is used up before the provider is
 // asked. Errors: 5018 for every refusal but a conflict, 5030; 5014 when the
 // provider is not there.
-func (s *Service) Finish(ctx context.Context, p provider, in answer) (*finished, error) {
+func (s *Service) complete(ctx context.Context, p provider, in answer) (*finished, error) {
 	info, secret := p.about(), s.browserSecret(ctx, loginCookie)
 	a, err := s.take(ctx, info, in.state, secret)
 	if err != nil {

@@ -93,11 +93,11 @@ func parseOIDC(text string) (OIDC, []error) {
 	m := readMembers("oidc", text, "name", "title", "issuer", "client_id", "client_secret")
 	o := OIDC{Name: m.required("name"), Title: m.values["title"], ClientID: m.required("client_id"), ClientSecret: m.values["client_secret"]}
 	if o.Name != "" && (!oidcName.MatchString(o.Name) || slices.Contains([]string{kindGitHub, kindWeixin, kindSolana}, o.Name)) {
-		m.bad("name", "must be 1 to 32 of a-z 0-9 - and none of github, weixin and solana")
+		m.badf("name", "must be 1 to 32 of a-z 0-9 - and none of github, weixin and solana")
 	}
 	if o.Issuer = m.required("issuer"); o.Issuer != "" {
 		if err := checkAddress(o.Issuer); err != nil {
-			m.bad("issuer", "%w", err)
+			m.badf("issuer", "%w", err)
 		}
 	}
 	if o.Title == "" {
@@ -113,7 +113,7 @@ type members struct {
 	errs    []error
 }
 
-func (m *members) bad(name, format string, args ...any) {
+func (m *members) badf(name, format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf("%s: %s: "+format, append([]any{m.setting, name}, args...)...))
 }
 
@@ -129,11 +129,12 @@ func readMembers(setting, text string, known ...string) *members {
 			name = file + "_secret"
 		}
 		if !found || !slices.Contains(known, name) { // the text may be the end of a secret that holds a comma
-			m.errs = append(m.errs, fmt.Errorf("%s: takes name=value, separated by commas, of %s; a secret that holds a comma goes into a file, *_secret_file", setting, strings.Join(known, ", ")))
+			m.errs = append(m.errs, fmt.Errorf("%s: takes name=value, separated by commas, of %s; a secret that holds a comma goes into a file, *_secret_file",
+				setting, strings.Join(known, ", ")))
 			return m
 		}
 		if _, twice := m.values[name]; twice {
-			m.bad(name, "is there twice")
+			m.badf(name, "is there twice")
 		}
 		if isFile {
 			value = m.read(name, value)
@@ -146,14 +147,14 @@ func readMembers(setting, text string, known ...string) *members {
 func (m *members) read(name, path string) string {
 	content, err := os.ReadFile(path) //nolint:gosec // the operator names it
 	if err != nil {
-		m.bad(name+"_file", "%w", err)
+		m.badf(name+"_file", "%w", err)
 	}
 	return strings.TrimSpace(string(content))
 }
 
 func (m *members) required(name string) string {
 	if m.values[name] == "" && len(m.errs) == 0 {
-		m.bad(name, "is required")
+		m.badf(name, "is required")
 	}
 	return m.values[name]
 }
@@ -165,7 +166,7 @@ func (m *members) address(name, otherwise string) string {
 		return otherwise
 	}
 	if err := checkAddress(value); err != nil {
-		m.bad(name, "%w", err)
+		m.badf(name, "%w", err)
 	}
 	return value
 }

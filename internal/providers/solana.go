@@ -53,8 +53,11 @@ func parseAddress(address string) (ed25519.PublicKey, error) {
 	return key, err
 }
 
-// fieldPrime is that of Curve25519, 2^255 - 19.
-var fieldPrime = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 255), big.NewInt(19))
+// fieldPrime is that of Curve25519.
+func fieldPrime() *big.Int {
+	p := new(big.Int).Lsh(big.NewInt(1), 255)
+	return p.Sub(p, big.NewInt(19))
+}
 
 // smallOrder are the y of the points whose order divides 8 (RFC 7748 section
 // 6.1 warns of them): whoever names one as a key can sign without a secret.
@@ -75,7 +78,7 @@ func weak(key []byte) bool {
 		return true
 	}
 	slices.Reverse(y)
-	return new(big.Int).SetBytes(y).Cmp(fieldPrime) >= 0
+	return new(big.Int).SetBytes(y).Cmp(fieldPrime()) >= 0
 }
 
 // Message is what a wallet is to sign.
@@ -109,10 +112,10 @@ func walletAttempt(ctx context.Context, p purpose) (a attempt, userID int64) {
 	return a, userID
 }
 
-// BeginWallet makes a message for the wallet with the address, and the cookie
+// startWallet makes a message for the wallet with the address, and the cookie
 // that ties it to the browser. Errors: 5000 for a bad address, 5003 when wallets
 // are switched off, 5013 for too many, 5034 for a binding without a fresh proof.
-func (s *Service) BeginWallet(ctx context.Context, p purpose, address string) (Message, *http.Cookie, error) {
+func (s *Service) startWallet(ctx context.Context, p purpose, address string) (Message, *http.Cookie, error) {
 	if !s.wallet {
 		return Message{}, nil, errNotSetUp()
 	}

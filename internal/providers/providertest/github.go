@@ -14,7 +14,7 @@ type GitHub struct{ *Server }
 
 // The paths of GitHub.
 const (
-	GitHubToken  = "/login/oauth/access_token"
+	GitHubToken  = "/login/oauth/access_token" //nolint:gosec // a path
 	GitHubUser   = "/api/v3/user"
 	GitHubEmails = "/api/v3/user/emails"
 )

@@ -4,8 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -111,7 +111,7 @@ func (s *Server) Requests(path string) int {
 func random() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b)
-	return fmt.Sprintf("%x", b)
+	return hex.EncodeToString(b)
 }
 
 // grantCode sends the browser back with a code, or without.
@@ -134,7 +134,7 @@ func (s *Server) grantCode(w http.ResponseWriter, r *http.Request, denied url.Va
 		values.Set("code", code)
 	}
 	back.RawQuery = values.Encode()
-	http.Redirect(w, r, back.String(), http.StatusFound)
+	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // as the real ones do, to what is registered there
 }
 
 // What can be wrong with a code.

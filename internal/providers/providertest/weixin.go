@@ -10,7 +10,7 @@ type Weixin struct{ *Server }
 
 // The paths of Weixin.
 const (
-	WeixinToken = "/sns/oauth2/access_token"
+	WeixinToken = "/sns/oauth2/access_token" //nolint:gosec // a path
 	WeixinUser  = "/sns/userinfo"
 )
 
@@ -26,7 +26,7 @@ func StartWeixin(t testing.TB) Weixin {
 func (x *Weixin) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("appid") != x.ClientID || q.Get("response_type") != "code" || q.Get("scope") != "snsapi_login" || q.Has("client_id") {
-		_, _ = w.Write([]byte("<html>Scope 参数错误或没有 Scope 权限")) // with 200
+		_, _ = w.Write([]byte("<html>Scope parameter error")) // with 200
 		return
 	}
 	x.grantCode(w, r, nil) // a refusal has state alone
