@@ -15,7 +15,7 @@ import (
 func auditCommand(environ []string) *cobra.Command {
 	cmd := group("audit", "Verify the audit log", "  certharbor audit verify", auditVerify(environ))
 	for _, sub := range cmd.Commands() {
-		app.Flags(sub.Flags())
+		app.OperatorFlags(sub.Flags())
 	}
 	return cmd
 }

@@ -19,7 +19,7 @@ func userCommand(environ []string) *cobra.Command {
 	cmd := group("user", "Make and look after users", "  certharbor user list\n  certharbor user create --email me@example.org --password-stdin < password.txt",
 		userCreate(environ), userList(environ), userDisable(environ), userEnable(environ), userSetAdmin(environ), userSetPassword(environ))
 	for _, sub := range cmd.Commands() {
-		app.Flags(sub.Flags())
+		app.OperatorFlags(sub.Flags())
 	}
 	return cmd
 }

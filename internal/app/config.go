@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -76,6 +77,18 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("provider-allow-cidrs", nil, "special `ranges` that the providers to sign in with may be in")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
+}
+
+// OperatorFlags is Flags for the commands that work on the database beside the
+// server: they take all settings, so that one command line serves both, and
+// show those that say which database.
+func OperatorFlags(f *pflag.FlagSet) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Flags(all)
+	all.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains([]string{"config", "data", "db", "master-key-file"}, flag.Name)
+	})
+	f.AddFlagSet(all)
 }
 
 const envPrefix = "CERTHARBOR_"
