@@ -74,6 +74,11 @@ func TestSetup(t *testing.T) {
 		if err != nil || len(user.Roles) != 1 || user.Roles[0] != RoleAdmin || user.Status != StatusActive || !authenticated(t, h, pair) {
 			t.Errorf("%+v, %v", user, err)
 		}
+		for _, action := range []string{"user.create", "user.setup", "session.sign_in"} {
+			if n := number(t, db, "SELECT COUNT(*) FROM audit_log WHERE action = $1 AND user_id = $2", action, user.ID); n != 1 {
+				t.Errorf("%s: %d entries", action, n)
+			}
+		}
 		if n := number(t, db, "SELECT COUNT(*) FROM setup_tokens"); n != 0 {
 			t.Errorf("%d links are left", n)
 		}
