@@ -75,31 +75,13 @@ type bindingAnswer struct {
 }
 
 func (s *Service) postBinding(ctx context.Context, in *bindingInput) (*web.Reply[bindingAnswer], error) {
-	if err := s.identity.RequireStepUp(ctx, s.db.Reader()); err != nil {
-		return nil, err
-	}
-	var to, address, signature string
+	var wish bindingWish
 	if in.Body != nil {
-		to, address, signature = in.Body.To, in.Body.Address, in.Body.Signature
+		wish = bindingWish{to: in.Body.To, address: in.Body.Address, signature: in.Body.Signature}
 	}
-	reply := func(cookie *http.Cookie, data bindingAnswer, err error) (*web.Reply[bindingAnswer], error) {
-		if err != nil {
-			return nil, err
-		}
-		return &web.Reply[bindingAnswer]{Cookies: []*http.Cookie{cookie}, Data: data}, nil
-	}
-	if in.Provider == kindSolana {
-		if signature != "" {
-			bound, cookie, err := s.walletBind(ctx, address, signature)
-			return reply(cookie, bindingAnswer{Binding: &bound}, err)
-		}
-		message, cookie, err := s.startWallet(ctx, toBind, address)
-		return reply(cookie, bindingAnswer{Message: message.Text, ExpiresAt: message.ExpiresAt}, err)
-	}
-	p, err := s.provider(in.Provider, "")
+	step, cookie, err := s.bindStep(ctx, in.Provider, wish)
 	if err != nil {
 		return nil, err
 	}
-	address, cookie, err := s.startBinding(ctx, p, to)
-	return reply(cookie, bindingAnswer{URL: address}, err)
+	return &web.Reply[bindingAnswer]{Cookies: []*http.Cookie{cookie}, Data: step}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 
-	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/seal"
@@ -31,27 +30,13 @@ func (s *Service) start(ctx context.Context, p provider, to string) (string, *ht
 	if err := s.limiter.Check(ctx, s.bucket(ctx, a.purpose), s.attempts.Max); err != nil {
 		return "", nil, err
 	}
-	return s.begin(ctx, p, a, func(*sqldb.Tx) error { return nil })
+	return s.begin(ctx, p, a)
 }
 
-// startBinding begins to bind an account at the provider to the caller, for the
-// caller's session alone. Errors: as start, and 5034 without a fresh proof.
-func (s *Service) startBinding(ctx context.Context, p provider, to string) (string, *http.Cookie, error) {
-	to, err := returnPath(to)
-	if err != nil {
-		return "", nil, err
-	}
-	a := attempt{provider: p.about().Provider, purpose: toBind, sessionID: access.From(ctx).SessionID, returnTo: to}
-	return s.begin(ctx, p, a, func(tx *sqldb.Tx) error { return s.identity.RequireStepUp(ctx, tx) })
-}
-
-func (s *Service) begin(ctx context.Context, p provider, a attempt, allowed func(*sqldb.Tx) error) (string, *http.Cookie, error) {
+func (s *Service) begin(ctx context.Context, p provider, a attempt) (string, *http.Cookie, error) {
 	secret, state := seal.NewToken("", secretSize), newState()
 	a.expiresAt = s.now().Add(attemptTime).UnixMilli()
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error { // before the provider is called: the limits count that too
-		if err := allowed(tx); err != nil {
-			return err
-		}
 		return s.store(ctx, tx, a, state, secret)
 	})
 	if err != nil {
@@ -77,7 +62,7 @@ type finished struct {
 	cookies []*http.Cookie
 }
 
-// complete ends what start or startBinding began: the user is signed in, or the
+// complete ends what start or bindStep began: the user is signed in, or the
 // account is bound to the caller. The attempt is used up before the provider is
 // asked. Errors: 5018 for every refusal but a conflict, 5030; 5014 when the
 // provider is not there.

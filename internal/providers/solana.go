@@ -31,10 +31,10 @@ func walletMethod() identity.Method { return identity.Method{AMR: []string{"swk"
 // maxBase58 is longer than any address or signature: 64 bytes are at most 88.
 const maxBase58 = 100
 
-// fromBase58 reads the one text that stands for these bytes.
+// fromBase58 reads the one text that stands for so many bytes.
 func fromBase58(field, text string, size int) ([]byte, error) {
 	if len(text) <= maxBase58 {
-		if decoded, err := base58.Decode(text); err == nil && len(decoded) == size && base58.Encode(decoded) == text {
+		if decoded, err := base58.Decode(text); err == nil && len(decoded) == size {
 			return decoded, nil
 		}
 	}
@@ -114,7 +114,7 @@ func walletAttempt(ctx context.Context, p purpose) (a attempt, userID int64) {
 
 // startWallet makes a message for the wallet with the address, and the cookie
 // that ties it to the browser. Errors: 5000 for a bad address, 5003 when wallets
-// are switched off, 5013 for too many, 5034 for a binding without a fresh proof.
+// are switched off, 5013 for too many.
 func (s *Service) startWallet(ctx context.Context, p purpose, address string) (Message, *http.Cookie, error) {
 	if !s.wallet {
 		return Message{}, nil, errNotSetUp()
@@ -130,11 +130,6 @@ func (s *Service) startWallet(ctx context.Context, p purpose, address string) (M
 	nonce := nonceOf(secret, p, address)
 	a.expiresAt = s.now().Add(walletTime).UnixMilli()
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		if p == toBind {
-			if err := s.identity.RequireStepUp(ctx, tx); err != nil {
-				return err
-			}
-		}
 		return s.store(ctx, tx, a, nonce, secret)
 	})
 	if err != nil {
