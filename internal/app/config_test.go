@@ -142,3 +142,29 @@ func TestProvidersInSettings(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The settings that the README shows for providers are good.
+func TestREADMEProviders(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "## Sign in with")
+	_, text, _ := strings.Cut(section, "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	folder := t.TempDir() + "/"
+	for _, name := range []string{"github", "weixin", "corp"} {
+		if err := os.WriteFile(folder+name+".secret", []byte("secret of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := folder + "c.yaml"
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/certharbor/", folder)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, nil, "--config", file)
+	if err != nil || c.Check() != nil || !found || c.GitHub == "" || c.Weixin == "" || len(c.OIDC) != 1 || len(c.ProviderAllowCIDRs) != 1 {
+		t.Errorf("%+v, %v, %v", c, err, c.Check())
+	}
+}
