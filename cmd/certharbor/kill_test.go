@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,6 +39,7 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	l.verify(t, s, all, poolSize)
 	s.stop()
 	checkDatabase(t, filepath.Join(data, "certharbor.db"))
+	verifyAudit(t, "--data", data)
 	t.Logf("%d acknowledged writes, %d kills", l.count(), kills)
 }
 
@@ -112,4 +114,14 @@ func (l *ledger) verify(t *testing.T, s *server, all []*writer, tokens int) {
 		}
 	}
 	l.compare(t, found)
+}
+
+// verifyAudit requires that the audit log is whole; flags name the database.
+func verifyAudit(t *testing.T, flags ...string) {
+	t.Helper()
+	var out strings.Builder
+	if code := run(t.Context(), append([]string{"audit", "verify"}, flags...), nil, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "nothing was changed") {
+		t.Errorf("audit verify: %d %s", code, &out)
+	}
+	t.Log(strings.TrimSpace(out.String()))
 }

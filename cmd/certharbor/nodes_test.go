@@ -130,6 +130,7 @@ func TestTwoNodes(t *testing.T) {
 	newUser(t, "you@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key)
 	a.kill()
 	b.login("you@example.org").must("GET", "/auth/profile", nil, http.StatusOK, nil)
+	verifyAudit(t, "--db", database, "--data", t.TempDir(), "--master-key-file", key)
 	b.stop()
 }
 
