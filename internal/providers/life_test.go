@@ -146,6 +146,30 @@ func TestBindingNeedsAFreshProof(t *testing.T) {
 	want(t, h.browser().call("POST", "/auth/third-party-bindings/github", nil), http.StatusUnauthorized, "5018")
 }
 
+// TestEqualPathways is OWASP ASVS 6.3.4: whichever way somebody comes in, the
+// session is at aal1 like that of a password, and what needs a passkey needs it.
+func TestEqualPathways(t *testing.T) {
+	t.Parallel()
+	h := build(t, dbtest.SQLite(t), func(d *Deps) { d.Settings.Solana = true })
+	browsers := map[string]*browser{}
+	for _, k := range h.kinds() {
+		browsers[k.code] = h.browser()
+		want(t, browsers[k.code].signIn(t, k, providertest.Person{ID: "1"}), http.StatusSeeOther, "")
+	}
+	w := newWallet(1)
+	browsers["wallet"] = h.browser()
+	want(t, browsers["wallet"].answer(w.address, w.sign(browsers["wallet"].ask(t, w))), http.StatusOK, "")
+	for name, b := range browsers {
+		if status := want(t, b.get("/auth/status"), http.StatusOK, `"acr":"aal1"`); !strings.Contains(status.Body.String(), `"mfa":false`) {
+			t.Errorf("%s: %s", name, status.Body)
+		}
+		h.passkey.Store(false)
+		want(t, b.call("POST", "/auth/third-party-bindings/corp", nil), http.StatusOK, "url")
+		h.passkey.Store(true)
+		want(t, b.call("POST", "/auth/third-party-bindings/corp", nil), http.StatusForbidden, `"acr":"aal2"`)
+	}
+}
+
 // TestDisabledUser: the one 5018 of every refused sign-in.
 func TestDisabledUser(t *testing.T) {
 	t.Parallel()

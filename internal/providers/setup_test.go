@@ -41,6 +41,7 @@ type house struct {
 	log      *logBuffer
 	ms       atomic.Int64
 	letters  atomic.Int64 // that were sent
+	passkey  atomic.Bool  // everybody has one
 	ada, bob int64
 	github   providertest.GitHub
 	weixin   providertest.Weixin
@@ -73,10 +74,15 @@ func (h *house) Enqueue(_ context.Context, tx *sqldb.Tx, m mail.Message) error {
 	return nil
 }
 
-// factors are bindings alone.
-type factors struct{ *Service }
+// factors are bindings, and a passkey when the test says so.
+type factors struct {
+	*Service
+	h *house
+}
 
-func (factors) HasPasskey(context.Context, sqldb.Querier, int64) (bool, error) { return false, nil }
+func (f factors) HasPasskey(context.Context, sqldb.Querier, int64) (bool, error) {
+	return f.h.passkey.Load(), nil
+}
 
 func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	t.Helper()
@@ -102,7 +108,7 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 		f(&deps)
 	}
 	h.Service = NewService(deps)
-	h.people.SetFactors(factors{h.Service})
+	h.people.SetFactors(factors{h.Service, h})
 	h.mux = web.New(web.Options{Log: log, Auth: web.Authenticator{Session: h.people.Session}, Now: h.clock})
 	h.people.Mount(h.mux)
 	h.Mount(h.mux)
