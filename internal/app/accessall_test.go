@@ -19,7 +19,11 @@ func TestForeignUser(t *testing.T) {
 			if !strings.HasPrefix(o.path, ownPath) || !o.rule.TakesSession() {
 				continue
 			}
-			for _, user := range []string{other, "0" + own, "+" + own, "%20" + own, own + "%20", own + ".0", "9223372036854775808", "me", "~", "-" + own, "4711", "%2b" + own} {
+			users := []string{other, "0" + own, "+" + own, "%20" + own, own + "%20", own + ".0", "9223372036854775808", "me", "~", "-" + own, "4711", "%2b" + own}
+			if w.postgres { // no database sees the others
+				users = users[:2]
+			}
+			for _, user := range users {
 				for _, ids := range []map[string]string{w.bob.ids, w.alice.ids} {
 					path := strings.Replace(w.fill(o, ids), "/users/"+ids["user_id"], "/users/"+user, 1)
 					a := w.alice.try(o.method, path, o.good(w.bob))

@@ -156,7 +156,7 @@ func (m *matrix) observe(t *testing.T, o *operation, c matrixColumn, r *resident
 		path = strings.Replace(path, "/apiv1/users/"+r.ids["user_id"]+"/", "/apiv1/me/", 1)
 	}
 	who := c.with(o, r)
-	if o.rule.TakesNone() {
+	if o.rule.TakesNone() || me && c.name == "junk" { // the path is looked at after the credential
 		who = who[:min(len(who), 1)]
 	}
 	got = unasked

@@ -68,6 +68,9 @@ func (k *recorder) answer(header http.Header, body []byte) {
 }
 
 func (k *recorder) members(body []byte) {
+	if bytes.HasPrefix(body, []byte(`{"error":`)) { // most answers of these tests, and nothing is handed out in one
+		return
+	}
 	for _, match := range secretMembers.FindAllSubmatch(body, -1) {
 		name := string(match[1])
 		var value string
