@@ -102,6 +102,13 @@ func TestFullDisk(t *testing.T) {
 	prepared, d := t.TempDir(), smallDisk(t, 24<<10)
 	newUser(t, "w1@example.org", "--data", prepared)
 	copyDatabase(t, prepared, d.seen)
+	key, err := os.ReadFile(filepath.Join(prepared, "master.key"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.seen, "master.key"), key, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := newLedger()
 	s := serve(t, setup{data: d.folder, wrapper: d.wrapper})
 	w := newWriter(t, s, l, 1)

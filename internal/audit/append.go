@@ -73,8 +73,10 @@ func (l *Log) appendTo(ctx context.Context, tx *sqldb.Tx, c chain, rows []row) (
 		r.seq = h.seq + 1
 		r.mac = r.sum(l.key, h.mac)
 		if err := insertRow(ctx, tx, r); err != nil {
-			// Not passed on as a conflict: the caller would take it for one of its own.
-			return false, fmt.Errorf("append to the audit log of user %d at %d: %v; see certharbor audit verify", c.user, r.seq, err) //nolint:errorlint // see above
+			if sqldb.Is(err, sqldb.ErrConflict) { // the caller must not take it for one of its own
+				err = fmt.Errorf("%v: the head was set back, see certharbor audit verify", err) //nolint:errorlint // see above
+			}
+			return false, fmt.Errorf("append entry %d to the audit log of user %d: %w", r.seq, c.user, err)
 		}
 		h.seq, h.mac = r.seq, r.mac
 	}

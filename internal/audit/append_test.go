@@ -151,3 +151,26 @@ func TestActors(t *testing.T) {
 		h.whole()
 	})
 }
+
+// A head that was set back as a whole stops the log where it would be written
+// over, and is no conflict of the caller's.
+func TestHeadSetBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *harness) {
+		h.record(t.Context(), "thing.do", 1)
+		h.defenceless()
+		h.must("CREATE TABLE kept AS SELECT " + headColumns + " FROM audit_heads WHERE user_id = 1")
+		h.record(t.Context(), "thing.do", 1)
+		h.must("DELETE FROM audit_heads WHERE user_id = 1")
+		h.must("INSERT INTO audit_heads (" + headColumns + ") SELECT " + headColumns + " FROM kept")
+		err := h.db.InTx(t.Context(), func(tx *sqldb.Tx) error {
+			return h.Record(t.Context(), tx, audit.Entry{UserID: 1, Action: "thing.do"})
+		})
+		if err == nil || sqldb.Is(err, sqldb.ErrConflict) || !strings.Contains(err.Error(), "the head was set back") {
+			t.Error(err)
+		}
+		if p := h.problem(audit.Verification{}); p.UserID != 1 || p.Seq != 2 {
+			t.Error(p)
+		}
+	})
+}
