@@ -169,6 +169,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		if strings.Contains(a.log.String(), `"level":"ERROR"`) {
 			t.Error("there are errors in the log")
 		}
+		a.verifyAudit()
 	})
 }
 
