@@ -34,7 +34,7 @@ func VerifyAudit(ctx context.Context, c Config, v audit.Verification) (*audit.Ve
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	trail := operatorLog(ctx, c, db)
 	users := identity.NewService(identity.Deps{DB: db, Audit: trail, Log: log, Now: time.Now})
 	v.Users = func(ctx context.Context, after, limit int64) (ids []int64, err error) {
