@@ -107,7 +107,7 @@ func TestSetupPage(t *testing.T) {
 	w := h.call("GET", "/setup?token=x", "")
 	policy := w.Header().Get("Content-Security-Policy")
 	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") || strings.Contains(w.Body.String(), "http") ||
-		!strings.HasPrefix(policy, "default-src 'none'; script-src 'sha256-") || strings.Contains(policy, "unsafe") || w.Header().Get("Referrer-Policy") != "no-referrer" {
+		!strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "script-src 'sha256-") || strings.Contains(policy, "unsafe") || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %q\n%s", w.Code, policy, w.Body)
 	}
 }
