@@ -127,6 +127,34 @@ func TestPredecessorThatIsRefused(t *testing.T) {
 	}
 }
 
+// A CA that fails whenever the predecessor is named gets the order without it in
+// the end, and one that merely fails for a while with it.
+func TestPredecessorThatTheCAFailsOver(t *testing.T) {
+	t.Parallel()
+	broken := hostile.Problem(500, "serverInternal", "could not find an order for the given certificate")
+	for failures, named := range map[int]bool{patienceWithPredecessor: true, patienceWithPredecessor + 1: false} {
+		w, ca := hostileWorld(t, dbtest.SQLite(t))
+		n := w.quiet()
+		certID := n.addCert("a.example.test")
+		if err := n.run(t.Context(), n.trigger(certID, "").ID); err != nil {
+			t.Fatal(err)
+		}
+		for range failures {
+			ca.Next(hostile.NewOrder, broken)
+		}
+		i := n.trigger(certID, "")
+		if err := n.run(t.Context(), i.ID); err != nil {
+			t.Fatal(err)
+		}
+		if i = n.issue(certID, i.ID); i.Status != StatusSuccess {
+			t.Errorf("%d failures: %+v", failures, i)
+		}
+		if got := w.count("SELECT COUNT(*) FROM issuances WHERE id = ? AND replaces <> ''", i.ID) == 1; got != named {
+			t.Errorf("%d failures: the predecessor is named: %v, want %v", failures, got, named)
+		}
+	}
+}
+
 // Renewals mind the limit on orders, but not at the price of an expiry.
 func TestRenewalsAndTheLimit(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package issuance
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -86,14 +87,20 @@ func (a *attempt) newOrder(ctx context.Context) error {
 	return nil
 }
 
+// patienceWithPredecessor is how often a CA may fail over an order that names
+// a predecessor before it is left out: Pebble, for one, answers 500 for ever
+// about a serial number that begins with a zero byte.
+const patienceWithPredecessor = 3
+
 // orderRefused leaves out, one after the other, wishes that a CA may not know:
 // many refuse a wished validity, some the name of a predecessor.
 func (a *attempt) orderRefused(ctx context.Context, err error) error {
 	p := acme.AsProblem(err)
-	if p.Class != acme.Permanent || p.Type == "" {
-		return err
-	}
 	switch {
+	case p.Status == http.StatusInternalServerError && a.row.Replaces != "" && a.row.Tries >= patienceWithPredecessor:
+		return a.save(ctx, p.Error()+"; ordering without naming the predecessor", func(r *issuanceRow) { r.Replaces = "" }, nil)
+	case p.Class != acme.Permanent || p.Type == "":
+		return err
 	case a.row.ValiditySeconds > 0:
 		return a.save(ctx, p.Error()+"; ordering without the wished validity", func(r *issuanceRow) { r.ValiditySeconds = 0 }, nil)
 	case a.row.Replaces != "":
