@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/audit"
@@ -87,7 +88,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 			if want.elsewhere != "" {
 				continue
 			}
-			for _, a := range w.attempts(o) {
+			for _, a := range w.attempts(db, o) {
 				answer := want.use(a)
 				name := fmt.Sprintf("%s by %s", line, a.actor)
 				if answer.status >= 300 && (o.method != "GET" || want.actions != "") {
@@ -116,10 +117,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 }
 
 // attempts are one for each kind of credential that the operation takes.
-func (w *world) attempts(o *operation) (list []*attempt) {
+func (w *world) attempts(db *sqldb.DB, o *operation) (list []*attempt) {
 	w.t.Helper()
-	w.alice.caller = w.signIn(w.alice.email(w)) // an earlier one may have ended all sessions
-	w.alice.UserID = w.alice.id("user_id")
+	w.alice.caller = w.sessionSince(db, w.alice, time.Now()) // an earlier one may have ended all sessions
 	with := func(c *caller, actor string) {
 		list = append(list, &attempt{w: w, o: o, r: w.alice, c: c, actor: actor, ids: maps.Clone(w.alice.ids)})
 	}
@@ -131,7 +131,7 @@ func (w *world) attempts(o *operation) (list []*attempt) {
 	}
 	if o.rule.TakesSession() || o.rule.Recognises() {
 		a := &attempt{w: w, o: o, r: w.alice, ids: maps.Clone(w.alice.ids)}
-		a.signIn()
+		a.signIn(db)
 		list = append(list, a)
 	}
 	if o.rule.TakesKey() {
@@ -149,10 +149,9 @@ func (w *world) attempts(o *operation) (list []*attempt) {
 }
 
 // signIn gives the attempt a session of its own.
-func (a *attempt) signIn() {
+func (a *attempt) signIn(db *sqldb.DB) {
 	a.w.t.Helper()
-	a.c = a.w.signIn(a.r.email(a.w))
-	a.c.UserID = a.r.UserID
+	a.c = a.w.sessionSince(db, a.r, time.Now())
 	var sessions []struct {
 		ID      int64
 		Current bool

@@ -97,7 +97,7 @@ func (m *matrix) ownSession(_ *operation, r *resident) []*caller {
 }
 
 func (m *matrix) staleSession(_ *operation, r *resident) []*caller {
-	return []*caller{m.sessionSince(r, time.Now().Add(-time.Hour))}
+	return []*caller{m.sessionSince(m.db, r, time.Now().Add(-time.Hour))}
 }
 
 func (m *matrix) otherSession(o *operation, _ *resident) []*caller { return m.ownSession(o, m.bob) }

@@ -9,6 +9,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/seal"
+	"certharbor.dev/certharbor/internal/sqldb"
 )
 
 // deadOnes are credentials that were good once.
@@ -91,15 +92,16 @@ func (p *program) signIn(email string) *caller {
 }
 
 // freshSession makes a session as a sign-in would, without the cost of one.
-func (m *matrix) freshSession(r *resident) *caller { return m.sessionSince(r, time.Now()) }
+func (m *matrix) freshSession(r *resident) *caller { return m.sessionSince(m.db, r, time.Now()) }
 
-func (m *matrix) sessionSince(r *resident, signIn time.Time) *caller {
-	m.t.Helper()
+// sessionSince makes a session of the resident, who signed in at that time.
+func (p *program) sessionSince(db *sqldb.DB, r *resident, signIn time.Time) *caller {
+	p.t.Helper()
 	token, now := seal.NewToken("", 32), time.Now().UnixMilli()
-	_, err := m.db.Writer().ExecContext(m.t.Context(), `INSERT INTO sessions (user_id, token_hash, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at)
+	_, err := db.Writer().ExecContext(p.t.Context(), `INSERT INTO sessions (user_id, token_hash, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at)
 		VALUES ($1, $2, '["pwd"]', 'aal1', $3, '', '', $4, $5, $6)`, r.UserID, seal.HashToken(token), signIn.UnixMilli(), now, now, now+3_600_000)
 	if err != nil {
-		m.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return &caller{p: m.program, header: http.Header{"Cookie": {m.config.SessionCookie + "=" + token}}, UserID: r.UserID}
+	return &caller{p: p, header: http.Header{"Cookie": {p.config.SessionCookie + "=" + token}}, UserID: r.UserID}
 }
