@@ -35,6 +35,11 @@ func newPasswords(slots int, log *slog.Logger) *passwords {
 	return &passwords{slots: make(chan struct{}, slots), log: log, derive: argon2.IDKey}
 }
 
+// rest is the part of its time for which a slot stays empty while others wait
+// for it: a flood then takes four fifths of the cores that hashing may have, and
+// whoever is signed in gets the rest. Nobody rests who is alone.
+const rest = 4
+
 // enter waits for a slot, at most until ctx ends; leave gives it back.
 func (p *passwords) enter(ctx context.Context) (leave func(), err error) {
 	if p.waiting.Add(1) > int64(cap(p.slots)*waitingPerSlot) {
@@ -44,10 +49,19 @@ func (p *passwords) enter(ctx context.Context) (leave func(), err error) {
 	defer p.waiting.Add(-1)
 	select {
 	case p.slots <- struct{}{}:
-		return func() { <-p.slots }, nil
+		begin := time.Now()
+		return func() { p.leave(time.Since(begin)) }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (p *passwords) leave(taken time.Duration) {
+	if p.waiting.Load() == 0 {
+		<-p.slots
+		return
+	}
+	time.AfterFunc(taken/rest, func() { <-p.slots })
 }
 
 // hash gives the PHC string under which the password is stored. before, unless

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
 )
@@ -53,6 +55,34 @@ func hold(slots int) *held {
 		return make([]byte, n)
 	}
 	return h
+}
+
+// A slot rests after a hash while others wait for it, so that a flood leaves
+// something of the cores; who is alone does not wait.
+func TestSlotsRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords(1, slog.New(slog.DiscardHandler))
+		p.derive = func(_, _ []byte, _, _ uint32, _ uint8, n uint32) []byte {
+			time.Sleep(40 * time.Millisecond) // of the synthetic clock
+			return make([]byte, n)
+		}
+		for callers, want := range map[int]time.Duration{1: 40 * time.Millisecond, 3: 140 * time.Millisecond} {
+			begin := time.Now()
+			var group sync.WaitGroup
+			for range callers {
+				group.Go(func() {
+					if _, err := p.hash(t.Context(), adaPass, nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			if took := time.Since(begin); took != want {
+				t.Errorf("%d hashes took %s, want %s", callers, took, want)
+			}
+		}
+	})
 }
 
 func TestHashesAtOnceAreBounded(t *testing.T) {
