@@ -181,6 +181,10 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 		db, alice, foreign := w.database(), w.alice, fmt.Sprintf("/apiv1/users/%d/devices", w.bob.UserID)
 		weak, gone := alice.apiKey(entry("devices", "*", "read")), alice.apiKey(entry("devices", "*", "read"))
 		alice.do("DELETE", gone.path(), nil, 204)
+		late := alice.apiKey(entry("devices", "*", "read"))
+		if _, err := db.Writer().ExecContext(t.Context(), "UPDATE api_keys SET expires_at = 1 WHERE id = $1", late.ID); err != nil {
+			t.Fatal(err)
+		}
 		login := func(email string) map[string]any {
 			return map[string]any{"action": "login", "email": email, "password": "Wrong-Password-1"}
 		}
@@ -194,6 +198,7 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			"a key on a foreign path":   {weak.try("GET", foreign, nil), 403, entryOf{alice.UserID, fmt.Sprintf("key %d", weak.ID), "access.refused", "GET /apiv1/users/{user_id}/devices"}},
 			"a session on another's":    {alice.try("GET", foreign, nil), 403, entryOf{alice.UserID, "session " + alice.ids["session_id"], "access.refused", "GET /apiv1/users/{user_id}/devices"}},
 			"a revoked key":             {gone.try("GET", "/apiv1/me/devices", nil), 401, entryOf{alice.UserID, fmt.Sprintf("key %d", gone.ID), "apikey.refused", fmt.Sprintf("apikey %d", gone.ID)}},
+			"an expired key":            {late.try("GET", "/apiv1/me/devices", nil), 401, entryOf{alice.UserID, fmt.Sprintf("key %d", late.ID), "apikey.refused", fmt.Sprintf("apikey %d", late.ID)}},
 			"a wrong password":          {w.anonymous().try("POST", "/auth/general", login("alice@example.org")), 401, entryOf{alice.UserID, "anonymous", "session.sign_in_refused", fmt.Sprintf("user %d", alice.UserID)}},
 			"a stranger":                {w.anonymous().try("POST", "/auth/general", login("nobody@example.org")), 401, entryOf{0, "anonymous", "session.sign_in_refused", "user 0"}},
 			"a wrong code":              {w.anonymous().try("POST", "/auth/general", map[string]any{"action": "activate-user", "email": "alice@example.org", "verify_code": "000000"}), 400, entryOf{alice.UserID, "anonymous", "user.code_refused", fmt.Sprintf("user %d", alice.UserID)}},
@@ -225,7 +230,8 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 		// The owner reads them; with the address and the program it came from.
 		var list []audit.Record
 		alice.do("GET", "/apiv1/me/audit-log?action=apikey.refused", nil, 200).data(t, &list)
-		if len(list) != 1 || list[0].IP != "127.0.0.1" || !strings.HasPrefix(list[0].UserAgent, "Go-http-client") || list[0].Detail["reason"] != "revoked" {
+		slices.SortFunc(list, func(a, b audit.Record) int { return strings.Compare(a.Object, b.Object) })
+		if len(list) != 2 || list[1].Detail["reason"] != "expired" || list[0].IP != "127.0.0.1" || !strings.HasPrefix(list[0].UserAgent, "Go-http-client") || list[0].Detail["reason"] != "revoked" {
 			t.Errorf("%+v", list)
 		}
 	})
