@@ -22,8 +22,18 @@ type assignee struct {
 	keyFP     []byte // of the stored wrap of the present private key; nil: none
 }
 
-// assignees lists them in ascending order, the order in which they are signalled.
+// holdAssigned is sqldb.Tx.Keep for all of them.
+const holdAssigned = `SELECT d.id FROM certificate_assignments a JOIN devices d ON d.id = a.device_id
+WHERE a.cert_id = $1 ORDER BY a.device_id`
+
+// assignees lists them in ascending order, the order in which they are
+// signalled, and keeps them from being deleted until tx ends.
 func assignees(ctx context.Context, tx *sqldb.Tx, certID int64) ([]assignee, error) {
+	if tx.Dialect() == sqldb.Postgres {
+		if _, err := tx.ExecContext(ctx, holdAssigned+" FOR KEY SHARE OF d", certID); err != nil {
+			return nil, fmt.Errorf("keep assigned devices: %w", err)
+		}
+	}
 	rows, err := New(tx).assignedDevices(ctx, certID)
 	if err != nil {
 		return nil, fmt.Errorf("list assigned devices: %w", err)

@@ -57,6 +57,9 @@ func readBounds(ctx context.Context, q sqldb.Querier, deviceID int64) (bounds, e
 // write appends one entry and trims what is too much. The upsert of the head
 // row locks it until the transaction ends.
 func write(ctx context.Context, tx *sqldb.Tx, deviceID, nowMS int64, kind, ref string) (Cursor, error) {
+	if err := tx.Keep(ctx, "devices", deviceID); err != nil {
+		return Cursor{}, err
+	}
 	q := New(tx)
 	row, err := q.advanceHead(ctx, advanceHeadParams{DeviceID: deviceID, Ms: nowMS})
 	if err != nil {

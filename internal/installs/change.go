@@ -22,6 +22,9 @@ func (s *Service) change(ctx context.Context, verb, note string,
 		if err != nil {
 			return err
 		}
+		if err := tx.Keep(ctx, "devices", deviceID); err != nil {
+			return err
+		}
 		now := s.now().Unix()
 		row, err := getConfigLocked(ctx, tx, deviceID, now)
 		if err != nil {

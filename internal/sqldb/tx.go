@@ -36,6 +36,20 @@ func (tx *Tx) Dialect() Dialect { return tx.db.dialect }
 // lost when the process dies in between or the commit is not confirmed.
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
+// Keep keeps the row of the table from being deleted until tx ends; others may
+// keep it too. Whoever locks rows that hang on it keeps it first: whoever
+// deletes it goes from it to them. A row that is gone is no error. SQLite's
+// immediate transactions need none of this.
+func (tx *Tx) Keep(ctx context.Context, table string, id int64) error {
+	if tx.db.dialect != Postgres {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "SELECT id FROM "+table+" WHERE id = $1 FOR KEY SHARE", id); err != nil {
+		return fmt.Errorf("keep a row of %s: %w", table, err)
+	}
+	return nil
+}
+
 // ending is what a transaction does last, and for what.
 type ending struct {
 	owner any
