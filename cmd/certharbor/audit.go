@@ -10,6 +10,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 func auditCommand(environ []string) *cobra.Command {
@@ -86,19 +87,13 @@ func readAnchors(path string) ([]audit.Anchor, error) {
 	return anchors, nil
 }
 
+// saveAnchors replaces the file as a whole: the old one is evidence until the
+// new one is there.
 func saveAnchors(path string, anchors []audit.Anchor) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the operator names it
-	if err != nil {
-		return fmt.Errorf("--save: %w", err)
-	}
-	err = audit.WriteAnchors(f, anchors)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := durable.WriteFile(path, audit.FormatAnchors(anchors), 0o600); err != nil {
 		return fmt.Errorf("--save: %w", err)
 	}
 	return nil

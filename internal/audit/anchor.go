@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -19,16 +20,16 @@ type Anchor struct {
 
 func (a Anchor) chain() chain { return chain{a.UserID, a.Lane} }
 
-// WriteAnchors writes one anchor a line: user, lane, number, MAC.
-func WriteAnchors(w io.Writer, anchors []Anchor) error {
-	buffered := bufio.NewWriter(w)
+// FormatAnchors gives one anchor a line: user, lane, number, MAC.
+func FormatAnchors(anchors []Anchor) []byte {
+	var text bytes.Buffer
 	for _, a := range anchors {
-		fmt.Fprintln(buffered, a.UserID, a.Lane, a.Seq, a.MAC)
+		fmt.Fprintln(&text, a.UserID, a.Lane, a.Seq, a.MAC)
 	}
-	return buffered.Flush()
+	return text.Bytes()
 }
 
-// ReadAnchors reads what WriteAnchors wrote. The error names the line.
+// ReadAnchors reads what FormatAnchors gave. The error names the line.
 func ReadAnchors(r io.Reader) (anchors []Anchor, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {

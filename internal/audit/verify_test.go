@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -158,11 +159,7 @@ func TestAnchors(t *testing.T) {
 		if p := h.problem(audit.Verification{Anchors: late}); p.UserID != 1 || p.Seq != 6 {
 			t.Error(p)
 		}
-		var text strings.Builder
-		if err := audit.WriteAnchors(&text, early); err != nil {
-			t.Fatal(err)
-		}
-		read, err := audit.ReadAnchors(strings.NewReader(text.String()))
+		read, err := audit.ReadAnchors(bytes.NewReader(audit.FormatAnchors(early)))
 		if err != nil || len(read) != len(early) || read[0] != early[0] {
 			t.Errorf("%v, %v", read, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"certharbor.dev/certharbor/internal/agent/durable"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 // commit carries out the steps of a journal that says so, from Next on. Every

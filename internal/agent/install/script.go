@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"certharbor.dev/certharbor/internal/agent/durable"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 // ScriptID stands for the after_update_script where items are named.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"certharbor.dev/certharbor/internal/agent/durable"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 // stage writes every new file beside its target and gives the present one a

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"certharbor.dev/certharbor/internal/agent/durable"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 // ErrDamaged is wrapped by Read when a state file exists but holds no valid

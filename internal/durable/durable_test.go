@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"certharbor.dev/certharbor/internal/agent/durable"
+	"certharbor.dev/certharbor/internal/durable"
 )
 
 func TestWriteFileReplacesWholeAndSetsMode(t *testing.T) {
