@@ -14,9 +14,6 @@ import (
 	"certharbor.dev/certharbor/internal/web"
 )
 
-// maxUserAgent is how much is kept of what a client calls itself, in bytes.
-const maxUserAgent = 200
-
 // Entry is one line of the log. Who, when and from where is filled in by Record.
 type Entry struct {
 	UserID int64          // whose log it belongs to; 0: nobody's
@@ -72,7 +69,7 @@ func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 	}
 	tx.AtEnd(l, row{
 		chain: chain{user: e.UserID}, at: now.UnixMilli(), actor: actor, action: e.Action, object: clean(e.Object), detail: string(detail),
-		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: clip(web.UserAgent(ctx), maxUserAgent),
+		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: web.UserAgent(ctx),
 	}, l.appendAll)
 	return nil
 }

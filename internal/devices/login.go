@@ -85,7 +85,7 @@ func (s *Service) StartLogin(ctx context.Context, r LoginRequest) (LoginStarted,
 		err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 			return New(tx).insertLogin(ctx, insertLoginParams{
 				DeviceCodeHash: seal.HashToken(started.DeviceCode), UserCodeHash: seal.HashToken(started.UserCode), Scopes: string(encoded),
-				Name: r.Name, Platform: r.Platform, ClientIp: web.ClientIP(ctx), UserAgent: shortened(web.UserAgent(ctx)),
+				Name: r.Name, Platform: r.Platform, ClientIp: web.ClientIP(ctx), UserAgent: web.UserAgent(ctx),
 				IntervalS: r.Interval, Now: now.UnixMilli(), ExpiresAt: now.Add(time.Duration(r.Lifetime) * time.Second).UnixMilli(),
 			})
 		})

@@ -52,13 +52,3 @@ func (s *Service) WaitingLogin(ctx context.Context, userID int64, userCode strin
 	}
 	return shown, nil
 }
-
-// shortened is what a client says of itself, within what is kept of it.
-func shortened(text string) string {
-	const most = 200
-	text = strings.ToValidUTF8(text, "")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return strings.ReplaceAll(text, "\x00", "")
-}

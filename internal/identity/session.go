@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
@@ -124,7 +123,7 @@ func (s *Service) newSession(ctx context.Context, tx *sqldb.Tx, user User, m Met
 	now := s.now().UnixMilli()
 	id, err := New(tx).insertSession(ctx, insertSessionParams{
 		UserID: user.ID, TokenHash: seal.HashToken(token), Amr: amrText, Acr: m.ACR, AuthTime: now,
-		Ip: web.ClientIP(ctx), UserAgent: clip(web.UserAgent(ctx), 500),
+		Ip: web.ClientIP(ctx), UserAgent: web.UserAgent(ctx),
 		CreatedAt: now, SeenAt: now, ExpiresAt: now + sessionLifetime.Milliseconds(),
 	})
 	if err != nil {
@@ -158,11 +157,3 @@ func (s *Service) Logout(ctx context.Context) (*http.Cookie, error) {
 }
 
 func sessionObject(id int64) string { return fmt.Sprintf("session %d", id) }
-
-// clip shortens foreign text to valid UTF-8 of at most so many bytes.
-func clip(text string, most int) string {
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(text, "")
-}

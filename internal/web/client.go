@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net"
+	"strings"
 )
 
 // ClientIP returns the address of the connection's other end, without port.
@@ -26,12 +27,19 @@ func OverTLS(ctx context.Context) bool {
 	return s != nil && s.request.TLS != nil
 }
 
-// UserAgent returns what the client calls itself, which proves nothing.
+// maxUserAgent is how much is kept of what a client calls itself, in bytes.
+const maxUserAgent = 200
+
+// UserAgent returns what the client calls itself, which proves nothing: at most
+// 200 bytes of valid UTF-8 without NUL, so that any column holds it.
 func UserAgent(ctx context.Context) string {
-	if s := stateFrom(ctx); s != nil {
-		return s.request.UserAgent()
+	s := stateFrom(ctx)
+	if s == nil {
+		return ""
 	}
-	return ""
+	text := s.request.UserAgent()
+	text = strings.ToValidUTF8(text[:min(len(text), maxUserAgent)], "")
+	return strings.ReplaceAll(text, "\x00", "")
 }
 
 // Cookies returns the Cookie headers of the request, unparsed.

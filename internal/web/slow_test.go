@@ -98,3 +98,22 @@ func TestHead(t *testing.T) {
 		t.Errorf("HEAD of a POST: %d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}
 }
+
+// What a client calls itself fits into any column.
+func TestUserAgentIsBounded(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		"curl/8": "curl/8", "": "", "a\x00b\xffc": "abc", strings.Repeat("é", 150): strings.Repeat("é", 100), "x" + strings.Repeat("é", 150): "x" + strings.Repeat("é", 99),
+	} {
+		got := "never asked"
+		m := web.New(web.Options{Log: slog.New(slog.DiscardHandler)})
+		web.Raw(m, "GET /agent", access.Public(), 0, func(_ http.ResponseWriter, r *http.Request) error {
+			got = web.UserAgent(r.Context())
+			return nil
+		})
+		do(m, "GET", "/agent", "", "User-Agent", sent)
+		if got != want {
+			t.Errorf("%q: %q, want %q", sent, got, want)
+		}
+	}
+}
