@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Kind is the kind of credential that a Caller presented.
@@ -24,6 +25,15 @@ type Grant struct {
 	Actions []string // for example "read", "issue"
 }
 
+// RoleAdmin is the role of administrators.
+const RoleAdmin = "admin"
+
+// AAL2 is the level of a session whose person used a passkey.
+const AAL2 = "aal2"
+
+// ProofAge is for how long a sign-in or a step-up counts as fresh.
+const ProofAge = 15 * time.Minute
+
 // Caller is an authenticated caller. For a key, UserID is its owner.
 type Caller struct {
 	Kind      Kind
@@ -36,6 +46,11 @@ type Caller struct {
 	AMR       []string // how the person signed in (RFC 8176 names)
 	ACR       string   // "aal1" after a password, "aal2" after a passkey
 	AuthTime  int64    // last sign-in or step-up, Unix ms
+}
+
+// Fresh reports whether the person has used a passkey within ProofAge.
+func (c *Caller) Fresh(now time.Time) bool {
+	return c.ACR == AAL2 && now.UnixMilli()-c.AuthTime <= ProofAge.Milliseconds()
 }
 
 // All reports whether the caller may use every object of the scope with the

@@ -11,6 +11,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/administration"
 	"certharbor.dev/certharbor/internal/apikeys"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/certs"
@@ -74,6 +75,8 @@ type areas struct {
 	installs  *installs.Service
 	webhooks  *webhooks.Service
 	issuance  *issuance.Service
+
+	administration *administration.Service
 }
 
 // New opens the database and the master key of the settings and connects the
@@ -185,6 +188,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,
 	})
 	s.certs.SetIssuer(s.issuance)
+	s.administration = administration.NewService(administration.Deps{Identity: s.identity})
 	return nil
 }
 
@@ -222,6 +226,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	s.issuance.Mount(m)
 	s.installs.Mount(m)
 	s.webhooks.Mount(m)
+	s.administration.Mount(m)
 	return m, m.MountDocs()
 }
 

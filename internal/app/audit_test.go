@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -152,6 +153,9 @@ func (w *world) attempts(db *sqldb.DB, o *operation) (list []*attempt) {
 func (a *attempt) signIn(db *sqldb.DB) {
 	a.w.t.Helper()
 	a.c = a.w.sessionSince(db, a.r, time.Now())
+	if a.o.rule.TakesAdmins() {
+		a.c = a.w.sessionWith(db, a.w.admin, time.Now(), access.AAL2)
+	}
 	var sessions []struct {
 		ID      int64
 		Current bool

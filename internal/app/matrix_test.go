@@ -22,6 +22,7 @@ type matrix struct {
 	*world
 	columns  []matrixColumn
 	carol    *resident
+	erin     *resident            // whom the administrator looks after
 	imported map[*resident]string // ids of certificates with their key, assigned to the device
 	clock    *skew
 	made     map[string]*apiKey
@@ -42,7 +43,8 @@ func newMatrix(t *testing.T, db sqldb.Config) *matrix {
 	m.world = newWorldWith(t, c, app.Options{Now: m.clock.now})
 	m.db = m.database()
 	m.carol = m.settle("carol@example.org", publicID(0xc))
-	for _, r := range []*resident{m.alice, m.bob, m.carol} {
+	m.erin = m.settle("erin@example.org", publicID(0xe))
+	for _, r := range []*resident{m.alice, m.bob, m.carol, m.erin} {
 		id := r.imported()
 		m.imported[r] = strconv.FormatInt(id, 10)
 		r.do("POST", "/apiv1/me/devices/"+r.ids["device_id"]+"/certificates", map[string]any{"cert_id": id}, 204)

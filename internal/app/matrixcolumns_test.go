@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/apikeys"
 )
 
@@ -39,6 +40,9 @@ func (m *matrix) makeColumns(t *testing.T) []matrixColumn {
 		{name: "session", meaning: "the user's own session", rule: sessionRule, with: m.ownSession, owner: m.alice},
 		{name: "s:stale", meaning: "the user's own session, an hour after the sign-in; what it is not too old for was tried with GET alone", rule: staleRule, with: m.staleSession},
 		{name: "s:other", meaning: "the session of another user", rule: otherSessionRule, with: m.otherSession},
+		{name: "s:admin", meaning: "the session of an administrator who has just used a passkey; the objects are another user's", rule: adminRule, with: m.adminSession, owner: m.erin},
+		{name: "s:admin aal1", meaning: "the session of an administrator who has just entered the password", rule: weakAdminRule, with: m.adminAtAAL1},
+		{name: "s:admin stale", meaning: "the session of an administrator who used a passkey an hour ago", rule: weakAdminRule, with: m.staleAdmin},
 		dead("s:expired", "a session that nobody used for 31 days", d.lateSession),
 		dead("s:ended", "a session that was signed out", d.endedSession),
 		dead("s:disabled", "the session of a user who was disabled", d.disabledSession),
@@ -98,6 +102,18 @@ func (m *matrix) ownSession(_ *operation, r *resident) []*caller {
 
 func (m *matrix) staleSession(_ *operation, r *resident) []*caller {
 	return []*caller{m.sessionSince(m.db, r, time.Now().Add(-time.Hour))}
+}
+
+func (m *matrix) adminSession(*operation, *resident) []*caller {
+	return []*caller{m.sessionWith(m.db, m.admin, time.Now(), access.AAL2)}
+}
+
+func (m *matrix) adminAtAAL1(*operation, *resident) []*caller {
+	return []*caller{m.sessionWith(m.db, m.admin, time.Now(), "aal1")}
+}
+
+func (m *matrix) staleAdmin(*operation, *resident) []*caller {
+	return []*caller{m.sessionWith(m.db, m.admin, time.Now().Add(-time.Hour), access.AAL2)}
 }
 
 func (m *matrix) otherSession(o *operation, _ *resident) []*caller { return m.ownSession(o, m.bob) }

@@ -97,9 +97,15 @@ func (m *matrix) freshSession(r *resident) *caller { return m.sessionSince(m.db,
 // sessionSince makes a session of the resident, who signed in at that time.
 func (p *program) sessionSince(db *sqldb.DB, r *resident, signIn time.Time) *caller {
 	p.t.Helper()
+	return p.sessionWith(db, r, signIn, "aal1")
+}
+
+// sessionWith makes a session of the level.
+func (p *program) sessionWith(db *sqldb.DB, r *resident, signIn time.Time, acr string) *caller {
+	p.t.Helper()
 	token, now := seal.NewToken("", 32), time.Now().UnixMilli()
 	_, err := db.Writer().ExecContext(p.t.Context(), `INSERT INTO sessions (user_id, token_hash, amr, acr, auth_time, ip, user_agent, created_at, seen_at, expires_at)
-		VALUES ($1, $2, '["pwd"]', 'aal1', $3, '', '', $4, $5, $6)`, r.UserID, seal.HashToken(token), signIn.UnixMilli(), now, now, now+3_600_000)
+		VALUES ($1, $2, '["pwd"]', $3, $4, '', '', $5, $6, $7)`, r.UserID, seal.HashToken(token), acr, signIn.UnixMilli(), now, now, now+3_600_000)
 	if err != nil {
 		p.t.Fatal(err)
 	}

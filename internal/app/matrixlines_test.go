@@ -45,6 +45,10 @@ func specified(o *operation) string {
 	switch {
 	case strings.HasPrefix(o.path, "/apiv1/devices/self/"):
 		return "device"
+	case strings.HasPrefix(o.path, "/apiv1/admin/") && o.method == "GET":
+		return "session of admin"
+	case strings.HasPrefix(o.path, "/apiv1/admin/"): // "with aal2 for changes"
+		return "session of admin at fresh aal2"
 	case slices.ContainsFunc(specifiedPublic, func(p string) bool { return o.path == p || strings.HasPrefix(o.path, p) }):
 		return "public"
 	case !ofUser:

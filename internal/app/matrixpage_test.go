@@ -90,6 +90,8 @@ func areaOf(o *operation) string {
 		return "devices, themselves"
 	case words[0] == "auth":
 		return "auth"
+	case words[0] == "admin":
+		return "administrators"
 	case ofUser:
 		return words[0]
 	}

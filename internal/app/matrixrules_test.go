@@ -69,10 +69,39 @@ func deadRule(o *operation, _ bool) cell {
 }
 
 func sessionRule(o *operation, _ bool) cell {
+	if ofAdmins(o) {
+		return forbidden // "role admin required"
+	}
 	if o.rule.TakesNone() || o.rule.TakesSession() {
 		return admitted
 	}
 	return unauthorized // "takes device tokens only; a session or an API key there is 401/5018"
+}
+
+// ofAdmins are the routes for administrators.
+func ofAdmins(o *operation) bool { return strings.HasPrefix(o.path, "/apiv1/admin/") }
+
+// adminRule is for an administrator who has just used a passkey. Of what is not
+// for administrators alone, only that is tried which is another user's own.
+func adminRule(o *operation, me bool) cell {
+	switch {
+	case ofAdmins(o):
+		return admitted
+	case o.ofUser() && !me && o.rule.TakesSession():
+		return forbidden // "no exception": the objects of others are not for administrators
+	}
+	return unasked
+}
+
+// weakAdminRule is for an administrator without a fresh passkey, who reads.
+func weakAdminRule(o *operation, _ bool) cell {
+	switch {
+	case !ofAdmins(o):
+		return unasked
+	case o.method != "GET":
+		return cell{403, 5034}
+	}
+	return admitted
 }
 
 // needsProof are the routes for which a sign-in must be fresh (decisions.md
@@ -106,7 +135,7 @@ func otherSessionRule(o *operation, me bool) cell {
 		return admitted
 	case !o.rule.TakesSession():
 		return unauthorized
-	case o.ofUser() && !me:
+	case ofAdmins(o), o.ofUser() && !me:
 		return forbidden
 	case o.line() == notImplemented:
 		return unasked

@@ -8,8 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/app"
+	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -18,7 +21,8 @@ type world struct {
 	*program
 	operations []*operation
 	alice, bob *resident
-	postgres   bool // the second engine: what no database sees need not be sent again
+	admin      *resident // an administrator with a fresh passkey
+	postgres   bool      // the second engine: what no database sees need not be sent again
 }
 
 // resident is a person with a device and the ids of all that they own, by the
@@ -40,9 +44,27 @@ func newWorldWith(t *testing.T, c app.Config, options app.Options) *world {
 	p := start(t, c, options, nil)
 	p.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w := &world{program: p, operations: operations(t, p), postgres: c.DB != ""}
+	w.admin = w.administrator("root@example.org")
 	w.alice = w.settle("alice@example.org", publicID(0xa))
 	w.bob = w.settle("bob@example.org", publicID(0xb))
 	return w
+}
+
+// administrator makes an administrator, who has just used a passkey.
+func (w *world) administrator(email string) *resident {
+	w.t.Helper()
+	users, done, err := app.Users(w.t.Context(), w.config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer done()
+	id, err := users.CreateUser(w.t.Context(), identity.NewUser{Email: email, Password: password, Admin: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := &resident{caller: &caller{p: w.program, UserID: id}, ids: map[string]string{}}
+	r.caller = w.sessionWith(w.database(), r, time.Now(), access.AAL2)
+	return r
 }
 
 // steps make one object of each kind, where the route that makes it is there.
@@ -133,6 +155,8 @@ func (w *world) fill(o *operation, ids map[string]string) string {
 // can have one yet, a wrong one: it is refused, but never with 5xx.
 func (w *world) as(o *operation, r *resident) *caller {
 	switch {
+	case o.rule.TakesAdmins():
+		return w.admin.caller
 	case o.rule.TakesSession():
 		return r.caller
 	case o.rule.TakesDevice():

@@ -4,17 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
-
-// stepUpAge is how long ago a proof may be for what needs a fresh one
-// (decisions.md section 2).
-const stepUpAge = 15 * time.Minute
 
 // Binding is an account elsewhere with which a user can sign in.
 type Binding struct {
@@ -63,7 +58,7 @@ func (s *Service) RequireStepUp(ctx context.Context, q sqldb.Querier) error {
 	if c.Kind != access.KindSession {
 		return nil
 	}
-	fresh := s.now().UnixMilli()-c.AuthTime <= stepUpAge.Milliseconds()
+	fresh := s.now().UnixMilli()-c.AuthTime <= access.ProofAge.Milliseconds()
 	if fresh && c.ACR == acrPasskey {
 		return nil
 	}

@@ -148,3 +148,10 @@ ORDER BY id DESC LIMIT CAST(sqlc.arg(page_size) AS BIGINT) OFFSET CAST(sqlc.arg(
 
 -- name: deleteOtherSessions :execrows
 DELETE FROM sessions WHERE user_id = $1 AND id <> $2;
+
+-- name: countUsers :one
+SELECT COUNT(*) FROM users WHERE id > 0;
+
+-- name: pageOfUsers :many
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+FROM users WHERE id > 0 ORDER BY id LIMIT CAST(sqlc.arg(page_size) AS BIGINT) OFFSET CAST(sqlc.arg(page_start) AS BIGINT);

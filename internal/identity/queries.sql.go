@@ -62,6 +62,17 @@ func (q *Queries) countSessions(ctx context.Context, arg countSessionsParams) (i
 	return count, err
 }
 
+const countUsers = `-- name: countUsers :one
+SELECT COUNT(*) FROM users WHERE id > 0
+`
+
+func (q *Queries) countUsers(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countUsers)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteCode = `-- name: deleteCode :execrows
 DELETE FROM account_codes WHERE id = $1
 `
@@ -481,6 +492,49 @@ type listUsersParams struct {
 
 func (q *Queries) listUsers(ctx context.Context, arg listUsersParams) ([]userRow, error) {
 	rows, err := q.db.QueryContext(ctx, listUsers, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []userRow
+	for rows.Next() {
+		var i userRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Email,
+			&i.Name,
+			&i.CountryOfResidence,
+			&i.Password,
+			&i.Status,
+			&i.Roles,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pageOfUsers = `-- name: pageOfUsers :many
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+FROM users WHERE id > 0 ORDER BY id LIMIT CAST($2 AS BIGINT) OFFSET CAST($1 AS BIGINT)
+`
+
+type pageOfUsersParams struct {
+	PageStart int64
+	PageSize  int64
+}
+
+func (q *Queries) pageOfUsers(ctx context.Context, arg pageOfUsersParams) ([]userRow, error) {
+	rows, err := q.db.QueryContext(ctx, pageOfUsers, arg.PageStart, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const (
 const (
 	amrPassword = "pwd"
 	acrPassword = "aal1"
-	acrPasskey  = "aal2"
+	acrPasskey  = access.AAL2
 )
 
 var errSession = fault.Unauthorized("The session is unknown or has expired; sign in again.")

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/fault"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // RoleAdmin is the role of administrators.
-const RoleAdmin = "admin"
+const RoleAdmin = access.RoleAdmin
 
 // User is a person's account, without the password.
 type User struct {
