@@ -2,12 +2,12 @@ package acme
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/mholt/acmez/v3/acme"
@@ -88,11 +88,18 @@ func (c *Client) fetchDirectory(ctx context.Context) (*loaded, error) {
 	if err := checkURLs(opDirectory, dir.NewNonce, dir.NewAccount, dir.NewOrder, dir.RevokeCert, dir.KeyChange, dir.RenewalInfo); err != nil {
 		return nil, err
 	}
-	return c.use(dir)
+	return c.use(ctx, dir)
 }
 
-// use prepares the protocol library for a checked directory.
-func (c *Client) use(dir acme.Directory) (*loaded, error) {
+const (
+	maxProfiles    = 100
+	maxProfileName = 100
+	maxProfileText = 300
+)
+
+// use prepares the protocol library for a checked directory. What it keeps of
+// one is bounded, whatever the CA says.
+func (c *Client) use(ctx context.Context, dir acme.Directory) (*loaded, error) {
 	out := &loaded{fetched: c.now(), meta: Meta{RenewalInfo: dir.RenewalInfo != ""}}
 	if dir.RenewalInfo != "" {
 		out.renewalInfo, _ = url.Parse(dir.RenewalInfo) // checked before
@@ -100,24 +107,50 @@ func (c *Client) use(dir acme.Directory) (*loaded, error) {
 	if dir.Meta != nil {
 		out.meta.TermsOfService = clean(dir.Meta.TermsOfService, maxURL)
 		out.meta.ExternalAccountRequired = dir.Meta.ExternalAccountRequired
-		out.meta.Profiles = dir.Meta.Profiles
-		dir.Meta = &acme.DirectoryMeta{Profiles: dir.Meta.Profiles}
+		out.meta.Profiles = profiles(dir.Meta.Profiles)
+		dir.Meta = &acme.DirectoryMeta{Profiles: out.meta.Profiles}
 	}
-	// Renewal information would be fetched, with pauses, inside the download of
-	// a certificate; here it is a step of its own.
-	dir.RenewalInfo, dir.NewAuthz = "", ""
-	content, err := json.Marshal(dir)
+	dir.NewAuthz = ""
+	content, err := json.Marshal(uncached{Directory: dir})
 	if err != nil {
 		return nil, unreadable(opDirectory, err)
 	}
-	// The library caches directories by URL for the whole process. A name made
-	// of the content lets it never mix two authorities or two versions.
-	sum := sha256.Sum256(content)
 	out.protocol = &acme.Client{
-		Directory:   "https://" + directoryHost + "/" + hex.EncodeToString(sum[:]),
+		Directory:   "https://" + directoryHost,
 		HTTPClient:  &http.Client{Transport: &gate{client: c, directory: content, nonceURL: dir.NewNonce}},
 		UserAgent:   c.userAgent,
 		PollTimeout: -1, // FinalizeOrder then gives the order without polling it
 	}
+	_, _ = out.protocol.GetDirectory(ctx) // fails, see uncached
+	if _, err := out.protocol.GetDirectory(ctx); err != nil {
+		return nil, unreadable(opDirectory, err)
+	}
 	return out, nil
+}
+
+// uncached is a directory that the library takes without putting it into its
+// cache. That is one map for the process, by URL, from which nothing is ever
+// removed: users name directories, and each content would stay. The library
+// decodes an answer into the client and caches it when that succeeded. Here one
+// member is of the wrong type, so decoding sets all others and reports an error
+// (encoding/json, Unmarshal); the client finds them set from then on.
+//
+// The member is renewalInfo, which the library must not see anyway: it would
+// fetch renewal information, with pauses, inside the download of a certificate.
+type uncached struct {
+	acme.Directory
+
+	RenewalInfo int `json:"renewalInfo"`
+}
+
+// profiles is what is kept of the profiles of a directory, the first ones by
+// name.
+func profiles(all map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if len(name) <= maxProfileName && len(kept) < maxProfiles {
+			kept[name] = clean(all[name], maxProfileText)
+		}
+	}
+	return kept
 }

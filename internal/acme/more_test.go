@@ -1,8 +1,15 @@
 package acme_test
 
 import (
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,5 +140,53 @@ func TestPoolSharesAndBounds(t *testing.T) {
 	}
 	if _, err := pool.Client(acme.Directory{URL: "http://ca.example"}); !errors.Is(err, acme.ErrBadURL) {
 		t.Errorf("plain HTTP: %v", err)
+	}
+}
+
+// Users name directories, so that nothing may stay of one that is not used any
+// more: 2,000 contents of 20 KB each go through the pool and leave next to
+// nothing behind. No test runs beside it, since it measures the heap.
+func TestDirectoriesDoNotStay(t *testing.T) { //nolint:paralleltest // see above
+	var served atomic.Int64
+	long := strings.Repeat("x", 20<<10)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		base := "https://" + r.Host
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"newNonce":"%[1]s/n/%[2]d","newAccount":"%[1]s/a","newOrder":"%[1]s/o","meta":{"profiles":{"p%[2]d":"%[3]s"}}}`,
+			base, served.Add(1), long)
+	}))
+	defer server.Close()
+	var now atomic.Int64
+	pool := acme.NewPool(acme.Options{
+		AllowCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Now:        func() time.Time { return time.Unix(now.Load(), 0) },
+	})
+	defer pool.Close()
+	roots := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	held := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	for i := range 50 {
+		client, err := pool.Client(acme.Directory{URL: fmt.Sprintf("%s/%d", server.URL, i), RootCAs: roots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 40 {
+			now.Add(7200) // older than an hour: fetched again
+			meta, err := client.Meta(t.Context())
+			if err != nil || len(meta.Profiles) != 1 {
+				t.Fatalf("%+v: %v", meta, err)
+			}
+		}
+	}
+	if served.Load() != 2000 {
+		t.Errorf("%d directories were fetched, want 2000", served.Load())
+	}
+	if grown := held() - before; grown > 20<<20 {
+		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 }

@@ -19,6 +19,7 @@ var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_ke
 // and why.
 var whole = map[string]string{
 	"identity.confirmedUser": "stops at the first that fits, and the first user of all is one",
+	"certs.usersDue":         "its plan names the list of users that it makes, of 5,000 at the most, and no table",
 	"issuance.challengesOf":  "sorts the challenges of one order: as many as it has names, a hundred at the most",
 }
 

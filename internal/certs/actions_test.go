@@ -175,13 +175,15 @@ func TestRenewalQueue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		e := newEnv(t, db)
 		due := func(at int64) []int64 {
-			list, err := e.s.DueForRenewal(t.Context(), db.Reader(), at, 10)
+			list, _, err := e.s.DueForRenewal(t.Context(), db.Reader(), e.now.Load()+at, 0, 10, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ids := []int64{}
-			for _, c := range list {
-				ids = append(ids, c.ID)
+			for _, d := range list {
+				for _, c := range d.Certificates {
+					ids = append(ids, c.ID)
+				}
 			}
 			return ids
 		}
@@ -196,9 +198,9 @@ func TestRenewalQueue(t *testing.T) {
 		for _, id := range []int64{a, b, off} {
 			e.issue(id)
 		}
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, a, 2000) })
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, b, 1000) })
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, off, 1000) })
+		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, a, e.now.Load()+2000) })
+		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, b, e.now.Load()+1000) })
+		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, off, e.now.Load()+1000) })
 		for at, want := range map[int64]string{999: "[]", 1000: fmt.Sprint([]int64{b}), 5000: fmt.Sprint([]int64{b, a})} {
 			if got := fmt.Sprint(due(at)); got != want {
 				t.Errorf("due at %d: %s, want %s", at, got, want)

@@ -88,8 +88,10 @@ func (c *Certificate) describe(leaf Leaf) {
 	c.RevokedAt, c.RevokeReason = 0, 0
 }
 
-// renewAt is next_renewal_at: 0 where nothing can or shall be renewed.
-func (c *Certificate) renewAt() int64 {
+// renewAt is next_renewal_at: 0 where nothing can or shall be renewed, and never
+// before now. The longest overdue renews first, and what an owner sets or
+// imports must not make a certificate overdue for years.
+func (c *Certificate) renewAt(now time.Time) int64 {
 	if !c.AutoRenew || !c.Issued() || c.RevokedAt != 0 || c.AcctID == 0 {
 		return 0
 	}
@@ -97,7 +99,7 @@ func (c *Certificate) renewAt() int64 {
 		CertID: c.ID, NotBefore: time.UnixMilli(c.NotBefore), NotAfter: time.UnixMilli(c.NotAfter),
 		BeforeDays: int(c.RenewBeforeDays), Window: c.RenewalWindow,
 	}.At()
-	return max(1, at.UnixMilli())
+	return max(minDue, at.UnixMilli(), now.UnixMilli())
 }
 
 // encodeNames is how a list of normalised names is stored: a JSON array.

@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
@@ -61,7 +60,7 @@ func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain C
 		return fault.Invalid("cert_pem", "the certificate ended before 1970")
 	}
 	c.describe(chain.Describe())
-	c.NextRenewalAt = c.renewAt()
+	c.NextRenewalAt = c.renewAt(s.Now())
 	if err := s.save(ctx, tx, c); err != nil {
 		return err
 	}
@@ -135,58 +134,4 @@ func (s *Service) NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceI
 		return fmt.Errorf("note issuance: %w", err)
 	}
 	return nil
-}
-
-// DueForRenewal lists at most limit certificates whose next_renewal_at is not
-// after now (Unix ms), the longest overdue first, without heavy members.
-func (s *Service) DueForRenewal(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]Certificate, error) {
-	rows, err := New(q).certificatesDue(ctx, certificatesDueParams{Now: now, Max: int64(limit)})
-	if err != nil {
-		return nil, fmt.Errorf("list certificates due for renewal: %w", err)
-	}
-	due := make([]Certificate, len(rows))
-	for i := range rows {
-		if due[i], err = fromRow(&rows[i], time.UnixMilli(now)); err != nil {
-			return nil, err
-		}
-	}
-	return due, nil
-}
-
-// PostponeRenewal moves next_renewal_at to a time (Unix ms): later after a
-// failure, or to where the CA's renewal information has it. A certificate that
-// does not renew by itself stays so.
-func (s *Service) PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error {
-	if err := New(tx).postponeRenewal(ctx, postponeRenewalParams{ID: certID, At: max(1, at)}); err != nil {
-		return fmt.Errorf("postpone renewal: %w", err)
-	}
-	return nil
-}
-
-// strayBatch is how many stray renewals are read at a time.
-const strayBatch = 500
-
-// ReplanRenewals plans anew what is put off beyond latest (Unix ms) and beyond
-// the end of its certificate: a clock that was wrong did that, and until that
-// time came nothing would be renewed.
-func (s *Service) ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error {
-	for {
-		rows, err := New(tx).strayRenewals(ctx, strayRenewalsParams{Latest: latest, Max: strayBatch})
-		if err != nil {
-			return fmt.Errorf("list stray renewals: %w", err)
-		}
-		for i := range rows {
-			c, err := fromRow(&rows[i], s.Now())
-			if err != nil {
-				return err
-			}
-			// Not after the end of the certificate, so it is not found again.
-			if err := s.PostponeRenewal(ctx, tx, c.ID, min(c.renewAt(), c.NotAfter)); err != nil {
-				return err
-			}
-		}
-		if len(rows) < strayBatch {
-			return nil
-		}
-	}
 }

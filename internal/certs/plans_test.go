@@ -33,7 +33,7 @@ func TestPlans(t *testing.T) {
 			countCertificatesOfAccount: {1},
 			certificatesOfDevice:       {1, 100, 0},
 			countCertificatesOfDevice:  {1},
-			certificatesDue:            {1, 100},
+			certificatesDue:            {1, 1, 100},
 			certificateByID:            {1, 1},
 			deployable:                 {1, 1, 1},
 			assignedDevices:            {1},

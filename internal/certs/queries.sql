@@ -24,8 +24,24 @@ WHERE a.device_id = @device_id ORDER BY a.cert_id DESC LIMIT CAST(@max AS BIGINT
 -- name: countCertificatesOfDevice :one
 SELECT COUNT(*) FROM certificate_assignments WHERE device_id = $1;
 
+-- The users after one of them who have something due, and the last one that was looked at. Each user costs two steps in
+-- certificates_turns, however much is due.
+-- name: usersDue :many
+WITH RECURSIVE turn (user_id, steps) AS (
+    SELECT (SELECT c.user_id FROM certificates c WHERE c.next_renewal_at > 0 AND c.user_id > CAST(@after AS BIGINT) ORDER BY c.user_id LIMIT 1), CAST(1 AS BIGINT)
+    UNION ALL
+    SELECT (SELECT c.user_id FROM certificates c WHERE c.next_renewal_at > 0 AND c.user_id > t.user_id ORDER BY c.user_id LIMIT 1), t.steps + 1
+    FROM turn t WHERE t.user_id IS NOT NULL AND t.steps < CAST(@steps AS BIGINT)
+)
+SELECT CAST(turn.user_id AS BIGINT) AS user_id,
+    EXISTS (SELECT 1 FROM certificates d WHERE d.user_id = turn.user_id AND d.next_renewal_at > 0 AND d.next_renewal_at <= CAST(@now AS BIGINT)) AS due
+FROM turn WHERE turn.user_id IS NOT NULL AND (turn.steps = CAST(@steps AS BIGINT) OR
+    EXISTS (SELECT 1 FROM certificates d WHERE d.user_id = turn.user_id AND d.next_renewal_at > 0 AND d.next_renewal_at <= CAST(@now AS BIGINT)))
+LIMIT CAST(@max AS BIGINT);
+
 -- name: certificatesDue :many
-SELECT * FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at <= @now ORDER BY next_renewal_at, id LIMIT CAST(@max AS BIGINT);
+SELECT * FROM certificates WHERE user_id = @user_id AND next_renewal_at > 0 AND next_renewal_at <= @now
+ORDER BY next_renewal_at, id LIMIT CAST(@max AS BIGINT);
 
 -- name: insertCertificate :one
 INSERT INTO certificates (user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state,
@@ -57,6 +73,10 @@ UPDATE certificates SET last_issue_id = @issue_id, last_issue_status = @status, 
 
 -- name: postponeRenewal :exec
 UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at > 0;
+
+-- What its owner has planned anew stays so.
+-- name: putOffRenewal :exec
+UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at = @before;
 
 -- name: strayRenewals :many
 SELECT * FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > @latest AND next_renewal_at > not_after

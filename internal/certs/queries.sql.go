@@ -155,16 +155,18 @@ func (q *Queries) certificateByID(ctx context.Context, arg certificateByIDParams
 }
 
 const certificatesDue = `-- name: certificatesDue :many
-SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at <= $1 ORDER BY next_renewal_at, id LIMIT CAST($2 AS BIGINT)
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE user_id = $1 AND next_renewal_at > 0 AND next_renewal_at <= $2
+ORDER BY next_renewal_at, id LIMIT CAST($3 AS BIGINT)
 `
 
 type certificatesDueParams struct {
-	Now int64
-	Max int64
+	UserID int64
+	Now    int64
+	Max    int64
 }
 
 func (q *Queries) certificatesDue(ctx context.Context, arg certificatesDueParams) ([]certificateRow, error) {
-	rows, err := q.db.QueryContext(ctx, certificatesDue, arg.Now, arg.Max)
+	rows, err := q.db.QueryContext(ctx, certificatesDue, arg.UserID, arg.Now, arg.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -733,6 +735,22 @@ func (q *Queries) postponeRenewal(ctx context.Context, arg postponeRenewalParams
 	return err
 }
 
+const putOffRenewal = `-- name: putOffRenewal :exec
+UPDATE certificates SET next_renewal_at = $1 WHERE id = $2 AND next_renewal_at = $3
+`
+
+type putOffRenewalParams struct {
+	At     int64
+	ID     int64
+	Before int64
+}
+
+// What its owner has planned anew stays so.
+func (q *Queries) putOffRenewal(ctx context.Context, arg putOffRenewalParams) error {
+	_, err := q.db.ExecContext(ctx, putOffRenewal, arg.At, arg.ID, arg.Before)
+	return err
+}
+
 const putWrap = `-- name: putWrap :exec
 INSERT INTO certificate_wraps (device_id, cert_id, key_version, sealed_box, key_fp, created_at)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -982,4 +1000,60 @@ func (q *Queries) unassign(ctx context.Context, arg unassignParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const usersDue = `-- name: usersDue :many
+WITH RECURSIVE turn (user_id, steps) AS (
+    SELECT (SELECT c.user_id FROM certificates c WHERE c.next_renewal_at > 0 AND c.user_id > CAST($4 AS BIGINT) ORDER BY c.user_id LIMIT 1), CAST(1 AS BIGINT)
+    UNION ALL
+    SELECT (SELECT c.user_id FROM certificates c WHERE c.next_renewal_at > 0 AND c.user_id > t.user_id ORDER BY c.user_id LIMIT 1), t.steps + 1
+    FROM turn t WHERE t.user_id IS NOT NULL AND t.steps < CAST($2 AS BIGINT)
+)
+SELECT CAST(turn.user_id AS BIGINT) AS user_id,
+    EXISTS (SELECT 1 FROM certificates d WHERE d.user_id = turn.user_id AND d.next_renewal_at > 0 AND d.next_renewal_at <= CAST($1 AS BIGINT)) AS due
+FROM turn WHERE turn.user_id IS NOT NULL AND (turn.steps = CAST($2 AS BIGINT) OR
+    EXISTS (SELECT 1 FROM certificates d WHERE d.user_id = turn.user_id AND d.next_renewal_at > 0 AND d.next_renewal_at <= CAST($1 AS BIGINT)))
+LIMIT CAST($3 AS BIGINT)
+`
+
+type usersDueParams struct {
+	Now   int64
+	Steps int64
+	Max   int64
+	After int64
+}
+
+type usersDueRow struct {
+	UserID int64
+	Due    bool
+}
+
+// The users after one of them who have something due, and the last one that was looked at. Each user costs two steps in
+// certificates_turns, however much is due.
+func (q *Queries) usersDue(ctx context.Context, arg usersDueParams) ([]usersDueRow, error) {
+	rows, err := q.db.QueryContext(ctx, usersDue,
+		arg.Now,
+		arg.Steps,
+		arg.Max,
+		arg.After,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []usersDueRow
+	for rows.Next() {
+		var i usersDueRow
+		if err := rows.Scan(&i.UserID, &i.Due); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -35,7 +35,7 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 			return err
 		}
 		if renewsDifferently(&before, &c) {
-			c.NextRenewalAt = c.renewAt()
+			c.NextRenewalAt = c.renewAt(s.Now())
 		}
 		if f.Policy != nil {
 			policy, err := ParsePolicy(*f.Policy)

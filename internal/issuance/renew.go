@@ -9,17 +9,10 @@ import (
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/certs"
-	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
 const (
-	// renewBatch of one sweep: two in a second are more than a million
-	// certificates of 90 days need, and few enough that a server which was away
-	// for a week does not come back to all of them at once.
-	renewBatch = 10
-	// underWay is for how long a certificate whose renewal runs is not looked at.
-	underWay = 2 * time.Hour
 	// limitless is the lifetime below which renewals do not mind the limit on
 	// orders: such a certificate would expire of it.
 	limitless = 24 * time.Hour
@@ -27,43 +20,6 @@ const (
 	shortestRetry = time.Second
 	longestRetry  = 12 * time.Hour
 )
-
-// renew starts the renewals that are due.
-func (s *Service) renew(ctx context.Context) error {
-	due, err := s.Certs.DueForRenewal(ctx, s.DB.Reader(), s.Now().UnixMilli(), renewBatch)
-	if err != nil {
-		return fmt.Errorf("find renewals that are due: %w", err)
-	}
-	for _, cert := range due {
-		if err := s.renewOne(ctx, cert); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// renewOne starts the renewal of a certificate, or puts it off.
-func (s *Service) renewOne(ctx context.Context, cert certs.Certificate) error {
-	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
-		_, _, err := s.insert(ctx, tx, cert.UserID, cert.ID, order{trigger: TriggerRenewal, force: lifetime(cert) < limitless})
-		if err != nil {
-			return err
-		}
-		return s.Certs.PostponeRenewal(ctx, tx, cert.ID, s.Now().Add(underWay).UnixMilli())
-	})
-	f := fault.As(err)
-	switch {
-	case err == nil, fault.Is(err, fault.CodeNotFound), sqldb.Is(err, sqldb.ErrConflict):
-		return nil // started, deleted meanwhile, or somebody else started it
-	case f == nil || f.Code == fault.CodeInternal || f.Code == fault.CodeUnavailable:
-		return fmt.Errorf("start renewal of certificate %d: %w", cert.ID, err)
-	}
-	wait := max(retryRenewal(1, lifetime(cert), s.left(cert)), f.RetryAfter)
-	s.Log.WarnContext(ctx, "a renewal is put off", "cert_id", cert.ID, "reason", f.What, "seconds", int(wait.Seconds()))
-	return s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
-		return s.Certs.PostponeRenewal(ctx, tx, cert.ID, s.Now().Add(wait).UnixMilli())
-	})
-}
 
 // renewLater plans the next try after an attempt that brought no certificate.
 // An attempt that was no renewal never brings one forward or puts one off that

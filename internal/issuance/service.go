@@ -23,7 +23,8 @@ type Certs interface {
 	Store(ctx context.Context, tx *sqldb.Tx, in certs.Issued) (certs.Certificate, error)
 	NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceID int64, status string, at int64) error
 	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
-	DueForRenewal(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]certs.Certificate, error)
+	DueForRenewal(ctx context.Context, q sqldb.Querier, now, after int64, users, each int) (due []certs.Due, seen int64, err error)
+	PutOffRenewal(ctx context.Context, tx *sqldb.Tx, c *certs.Certificate, at int64) error
 	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
 	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
 }
@@ -60,6 +61,7 @@ type Service struct {
 	reached func(ctx context.Context, step string)           // for tests: a step, or "save" and its name, is about to begin
 	mu      sync.Mutex
 	running map[int64]context.CancelCauseFunc // the attempts this process works on
+	renewed int64                             // the user whose renewal the last sweep started last
 	asked   sync.Map                          // attempt → *asked, while it waits for validation
 	doors   map[int64]chan struct{}           // one registration per account at a time
 	turns   *turns

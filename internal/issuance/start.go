@@ -64,15 +64,10 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	if row, err := q.openIssuance(ctx, certID); err == nil || !sqldb.Is(err, sqldb.ErrNotFound) {
 		return row, false, err
 	}
-	if err := s.issuable(ctx, tx, cert); err != nil {
+	if err := s.permitted(ctx, tx, cert, o); err != nil {
 		return issuanceRow{}, false, err
 	}
 	names := cert.Names().All()
-	if !o.force {
-		if err := s.limit(ctx, tx, userID, nameSet(names)); err != nil {
-			return issuanceRow{}, false, err
-		}
-	}
 	replaces, err := s.predecessor(ctx, tx, cert)
 	if err != nil {
 		return issuanceRow{}, false, err
