@@ -140,7 +140,7 @@ func (c *Client) use(ctx context.Context, dir acme.Directory) (*loaded, error) {
 type uncached struct {
 	acme.Directory
 
-	RenewalInfo int `json:"renewalInfo"`
+	RenewalInfo int `json:"renewalInfo"` //nolint:tagliatelle // RFC 9773 spells it so
 }
 
 // profiles is what is kept of the profiles of a directory, the first ones by

@@ -198,9 +198,15 @@ func TestRenewalQueue(t *testing.T) {
 		for _, id := range []int64{a, b, off} {
 			e.issue(id)
 		}
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, a, e.now.Load()+2000) })
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, b, e.now.Load()+1000) })
-		in(func(ctx context.Context, tx *sqldb.Tx) error { return e.s.PostponeRenewal(ctx, tx, off, e.now.Load()+1000) })
+		in(func(ctx context.Context, tx *sqldb.Tx) error {
+			return e.s.PostponeRenewal(ctx, tx, a, e.now.Load()+2000)
+		})
+		in(func(ctx context.Context, tx *sqldb.Tx) error {
+			return e.s.PostponeRenewal(ctx, tx, b, e.now.Load()+1000)
+		})
+		in(func(ctx context.Context, tx *sqldb.Tx) error {
+			return e.s.PostponeRenewal(ctx, tx, off, e.now.Load()+1000)
+		})
 		for at, want := range map[int64]string{999: "[]", 1000: fmt.Sprint([]int64{b}), 5000: fmt.Sprint([]int64{b, a})} {
 			if got := fmt.Sprint(due(at)); got != want {
 				t.Errorf("due at %d: %s, want %s", at, got, want)
