@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
@@ -23,14 +24,23 @@ type CAs interface {
 	Exists(ctx context.Context, q sqldb.Querier, userID, caID int64) error
 }
 
-// Deps are what the Service needs. CAs may be nil: then there are none.
+// StepUp tells whether a person has proved recently enough who they are.
+type StepUp interface {
+	// RequireStepUp refuses (5034) the caller of ctx who must prove it afresh;
+	// API keys pass.
+	RequireStepUp(ctx context.Context, q sqldb.Querier) error
+}
+
+// Deps are what the Service needs. CAs may be nil: then there are none; StepUp
+// too: then it is not asked.
 type Deps struct {
-	DB    *sqldb.DB
-	Audit *audit.Log
-	Keys  *seal.Keyring
-	ACME  *acme.Pool
-	CAs   CAs
-	Now   func() time.Time
+	DB     *sqldb.DB
+	Audit  *audit.Log
+	Keys   *seal.Keyring
+	ACME   *acme.Pool
+	CAs    CAs
+	StepUp StepUp
+	Now    func() time.Time
 }
 
 // Service holds the rules of ACME accounts.
@@ -40,6 +50,16 @@ type Service struct{ Deps }
 func NewService(d Deps) *Service { return &Service{d} }
 
 const table = "acme_accounts"
+
+// fresh refuses a person who brings an EAB key, which ties the account to what
+// it pays for at its CA, without a fresh proof.
+func (s *Service) fresh(ctx context.Context, f *Fields) error {
+	given := func(text *string) bool { return text != nil && *text != "" }
+	if s.StepUp == nil || access.From(ctx) == nil || !given(f.EABKeyID) && !given(f.EABHMACKey) {
+		return nil
+	}
+	return s.StepUp.RequireStepUp(ctx, s.DB.Reader())
+}
 
 // Get returns the user's account, or a fault when there is none.
 func (s *Service) Get(ctx context.Context, q sqldb.Querier, userID, id int64) (Account, error) {
@@ -81,6 +101,9 @@ func (s *Service) named(ctx context.Context, userID int64, ids []int64) ([]Accou
 }
 
 func (s *Service) create(ctx context.Context, userID int64, f *Fields) (Account, error) {
+	if err := s.fresh(ctx, f); err != nil {
+		return Account{}, err
+	}
 	now := s.Now().UnixMilli()
 	a := Account{UserID: userID, Status: StatusNew, CreatedAt: now, UpdatedAt: now}
 	if err := s.apply(ctx, &a, f); err != nil {
@@ -114,6 +137,9 @@ func (s *Service) create(ctx context.Context, userID int64, f *Fields) (Account,
 }
 
 func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Account, error) {
+	if err := s.fresh(ctx, f); err != nil {
+		return Account{}, err
+	}
 	var a Account
 	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
 		if a, err = load(ctx, tx, userID, id); err != nil {

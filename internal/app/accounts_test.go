@@ -140,7 +140,7 @@ func TestWithoutAMailServer(t *testing.T) {
 		p := start(t, c, app.Options{}, nil)
 		p.anonymous().general(200, "register", "new@example.org", "password", password)
 		var found []string
-		eventually(t, 2*time.Minute, "a file in the outbox", func() bool {
+		eventually(t, 20*time.Second, "a file in the outbox", func() bool {
 			found, _ = filepath.Glob(filepath.Join(c.Data, "outbox", "*.eml"))
 			return len(found) == 1
 		})
@@ -153,7 +153,7 @@ func TestWithoutAMailServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := readLetter(t, string(data)).code(t)
-		eventually(t, 2*time.Minute, "the file in the log", func() bool { return strings.Contains(p.log.String(), filepath.Base(found[0])) })
+		eventually(t, 20*time.Second, "the file in the log", func() bool { return strings.Contains(p.log.String(), filepath.Base(found[0])) })
 		if regexp.MustCompile(`\b` + code + `\b`).MatchString(p.log.String()) {
 			t.Error("the code is in the log")
 		}

@@ -96,7 +96,7 @@ func TestKeyForOneCertificate(t *testing.T) {
 		}
 		var started, history = issue{}, []issue{}
 		key.do("POST", one+"/issues", nil, 201).data(t, &started)
-		eventually(t, 2*time.Minute, "the issuance by key ends", func() bool {
+		eventually(t, 30*time.Second, "the issuance by key ends", func() bool {
 			key.do("GET", one+"/issues/history", nil, 200).data(t, &history)
 			return len(history) == 1 && history[0].Status == "SUCCESS"
 		})

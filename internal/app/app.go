@@ -169,20 +169,20 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	s.identity.SetFactors(factors{s.passkeys, s.providers})
 	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
 	s.devices = devices.NewService(devices.Deps{
-		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity,
+		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity, StepUp: s.identity,
 		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
-	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, Now: a.now})
+	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, StepUp: s.identity, Now: a.now})
 	s.certs = certs.NewService(certs.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, APIKeys: s.apikeys, StepUp: s.identity,
 		Log: a.log, Now: a.now,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
-	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, Now: a.now})
+	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, StepUp: s.identity, Now: a.now})
 	s.webhooks = webhooks.NewService(webhooks.Deps{
 		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup},
-		Tell: a.tellOfWebhook,
+		Tell: a.tellOfWebhook, StepUp: s.identity,
 	})
 	s.issuance = issuance.NewService(issuance.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,

@@ -56,7 +56,7 @@ func newJumpWorld(t *testing.T, certificates int) *jumpWorld {
 		}
 		w.certs = append(w.certs, cert)
 	}
-	eventually(t, 2*time.Minute, "the webhooks are delivered", func() bool { return w.hook.count() == certificates })
+	eventually(t, 20*time.Second, "the webhooks are delivered", func() bool { return w.hook.count() == certificates })
 	return w
 }
 
@@ -75,7 +75,7 @@ func (w *jumpWorld) jump(by time.Duration) {
 	w.by.Store(int64(by))
 	const sweeps = "SELECT COUNT(*) FROM river_job WHERE kind = 'issuance.sweep' AND state = 'completed'"
 	before := w.number(sweeps)
-	eventually(w.t, 2*time.Minute, "a sweep takes place", func() bool { return w.number(sweeps) > before })
+	eventually(w.t, 30*time.Second, "a sweep takes place", func() bool { return w.number(sweeps) > before })
 }
 
 // A clock that goes wrong by an hour or by more than a year, and comes back,
@@ -129,7 +129,7 @@ func (w *jumpWorld) wellAfterwards(t *testing.T, cursor string) {
 	if done.Status != "SUCCESS" {
 		t.Errorf("%+v", done)
 	}
-	eventually(t, 2*time.Minute, "a webhook is delivered", func() bool { return w.hook.count() > delivered })
+	eventually(t, 20*time.Second, "a webhook is delivered", func() bool { return w.hook.count() > delivered })
 	w.device.refreshed(t)
 	a := w.device.do("GET", "/apiv1/devices/self/updates?cursor="+cursor, nil, 200)
 	if !strings.Contains(string(a.body), "cert.updated") {

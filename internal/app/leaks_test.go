@@ -30,7 +30,7 @@ func TestLeaksAreFound(t *testing.T) {
 			me.webhook()
 			me.do("POST", "/auth/webauthn/register/options", nil, 200)
 			p.anonymous().general(200, "register", "new@example.org", "password", password)
-			eventually(t, 2*time.Minute, "a mail in the outbox", func() bool {
+			eventually(t, 20*time.Second, "a mail in the outbox", func() bool {
 				names, _ := filepath.Glob(filepath.Join(p.config.Data, "outbox", "*.eml"))
 				return len(names) == 1
 			})

@@ -113,7 +113,7 @@ func (c *caller) issue(cert int64) issue {
 	path := fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert)
 	c.do("POST", path, nil, 201).data(c.p.t, &started)
 	var now issue
-	eventually(c.p.t, 2*time.Minute, "the issuance ends", func() bool {
+	eventually(c.p.t, 30*time.Second, "the issuance ends", func() bool {
 		c.do("GET", fmt.Sprintf("%s/%d", path, started.ID), nil, 200).data(c.p.t, &now)
 		return now.Status != "PENDING" && now.Status != "PROCESSING"
 	})
@@ -160,14 +160,14 @@ func TestLife(t *testing.T) {
 		if idle.header.Get("ETag") != `"`+news.Cursor+`"` || idle.header.Get("X-Poll-Interval") == "" {
 			t.Errorf("204 with %v", idle.header)
 		}
-		eventually(t, 2*time.Minute, "the webhook is delivered", func() bool { return hook.count() == 1 })
+		eventually(t, 10*time.Second, "the webhook is delivered", func() bool { return hook.count() == 1 })
 		if second := me.issue(cert); second.Status != "SUCCESS" {
 			t.Fatalf("%+v", second)
 		}
 		if again := device.install(t, cert); again == first {
 			t.Error("the second issue brought the same serial")
 		}
-		eventually(t, 2*time.Minute, "the second webhook is delivered", func() bool { return hook.count() == 2 })
+		eventually(t, 10*time.Second, "the second webhook is delivered", func() bool { return hook.count() == 2 })
 		me.do("DELETE", fmt.Sprintf("/apiv1/me/devices/%d/certificates/%d", device.ID, cert), nil, 204)
 		device.do("GET", materials, nil, 404)
 	})
@@ -242,7 +242,7 @@ func TestFiftyTriggersOneOrder(t *testing.T) {
 			t.Errorf("%d attempts were started: %v", len(started), started)
 		}
 		var history []issue
-		eventually(t, 2*time.Minute, "the issuance ends", func() bool {
+		eventually(t, 30*time.Second, "the issuance ends", func() bool {
 			me.do("GET", path+"/history", nil, 200).data(t, &history)
 			return history[0].Status == "SUCCESS"
 		})

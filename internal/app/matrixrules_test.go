@@ -104,22 +104,12 @@ func weakAdminRule(o *operation, _ bool) cell {
 	return admitted
 }
 
-// needsProof are the routes for which a sign-in must be fresh (decisions.md
-// section 2): exporting a private key, making a key, a new password, adding and
-// removing a way to sign in. (register/verify asks as well, after it has read what
-// no test can make up: see TestFreshProof of package passkeys.)
-var needsProof = map[string]bool{
-	"GET U/certificates/{certificate_id}/export": true, "POST U/apikeys": true, "POST U/password": true,
-	"POST /auth/webauthn/register/options": true, "DELETE /auth/webauthn/credentials/{credential_id}": true,
-	"POST /auth/third-party-bindings/{provider}": true, "DELETE /auth/third-party-bindings/{provider}": true,
-}
-
 // staleRule is for the user's own session an hour after the sign-in. Of what it
 // is not too old for, only what changes nothing is tried.
 func staleRule(o *operation, me bool) cell {
 	c := sessionRule(o, me)
 	switch {
-	case needsProof[o.line()]:
+	case needsProof(o): // register/verify asks as well, see freshProof
 		return cell{403, 5034}
 	case c == admitted && o.method != "GET":
 		return unasked

@@ -79,7 +79,7 @@ func (m *midway) certificate(name string) int64 {
 // newest; none when the certificate is gone.
 func (m *midway) settled(cert int64) (last issue) {
 	m.t.Helper()
-	eventually(m.t, 2*time.Minute, "the attempt ends", func() bool {
+	eventually(m.t, 30*time.Second, "the attempt ends", func() bool {
 		a := m.me.try("GET", fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert), nil)
 		if a.status == 404 {
 			return true
@@ -117,7 +117,7 @@ func TestChangesInTheMiddleOfAnIssuance(t *testing.T) {
 				ca.Always(step, g.answer)
 				var begun issue
 				m.me.do("POST", fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert), nil, 201).data(t, &begun)
-				eventually(t, 2*time.Minute, name+" reaches "+string(step), func() bool {
+				eventually(t, 30*time.Second, name+" reaches "+string(step), func() bool {
 					select {
 					case <-g.reached:
 						return true

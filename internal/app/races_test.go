@@ -189,7 +189,7 @@ func (a *arena) quiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	eventually(t, 2*time.Minute, "all attempts end", func() bool {
+	eventually(t, 60*time.Second, "all attempts end", func() bool {
 		var n int
 		if err := db.Reader().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM issuances WHERE status IN ('PENDING', 'PROCESSING')").Scan(&n); err != nil {
 			t.Fatal(err)

@@ -165,7 +165,7 @@ func (v *visit) hooked() (url string, wait func()) {
 		select {
 		case text := <-came:
 			v.answers["delivery"] = text
-		case <-time.After(2 * time.Minute):
+		case <-time.After(30 * time.Second):
 			v.t.Error("no delivery came")
 		}
 	}

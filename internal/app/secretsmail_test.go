@@ -19,7 +19,7 @@ var setupLine = regexp.MustCompile(`(?m)^Nobody can sign in yet.*#token=([A-Za-z
 func (v *visit) mailed(c app.Config) map[string]string {
 	t := v.t
 	var link []string
-	eventually(t, 2*time.Minute, "the server prints a setup link", func() bool { // right after it has logged that it serves
+	eventually(t, 10*time.Second, "the server prints a setup link", func() bool { // right after it has logged that it serves
 		link = setupLine.FindStringSubmatch(v.s.output.String())
 		return link != nil
 	})
@@ -35,7 +35,7 @@ func (v *visit) mailed(c app.Config) map[string]string {
 	var read []string
 	code := func() string {
 		var text string
-		eventually(t, 2*time.Minute, "a mail in the outbox", func() bool {
+		eventually(t, 20*time.Second, "a mail in the outbox", func() bool {
 			names, _ := filepath.Glob(filepath.Join(c.Data, "outbox", "*.eml"))
 			for _, one := range names {
 				if !slices.Contains(read, one) {

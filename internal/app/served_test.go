@@ -68,7 +68,7 @@ func serveProcess(t *testing.T, c app.Config, environ ...string) *served {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
-	eventually(t, 2*time.Minute, "the process serves", func() bool { return strings.Contains(s.output.String(), `"serving"`) })
+	eventually(t, 30*time.Second, "the process serves", func() bool { return strings.Contains(s.output.String(), `"serving"`) })
 	own, err := os.ReadFile(filepath.Join(c.Data, "tls.pem"))
 	if err != nil {
 		t.Fatal(err)

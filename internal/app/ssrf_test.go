@@ -72,7 +72,7 @@ func (w *ssrfWorld) trouble(name string, account int64) issue {
 	var now issue
 	w.me.do("POST", path, nil, 201).data(w.t, &now)
 	path = fmt.Sprintf("%s/%d", path, now.ID)
-	eventually(w.t, 2*time.Minute, name+" fails", func() bool {
+	eventually(w.t, 30*time.Second, name+" fails", func() bool {
 		a := w.me.do("GET", path, nil, 200)
 		w.judge(name, a)
 		a.data(w.t, &now)
@@ -228,7 +228,7 @@ func TestSSRFByWebhook(t *testing.T) {
 			Attempts  int
 			LastError string `json:"last_error"`
 		}
-		eventually(t, 2*time.Minute, path+" is tried", func() bool {
+		eventually(t, 30*time.Second, path+" is tried", func() bool {
 			w.me.do("GET", path+"/deliveries", nil, 200).data(t, &deliveries)
 			for _, d := range deliveries {
 				if d.Attempts == 0 {
@@ -269,7 +269,7 @@ func TestWebhookRedirects(t *testing.T) {
 		me.do("POST", "/apiv1/me/service_webhooks", map[string]any{"url": receiver.URL, "secret": hookSecret}, 201).data(t, &made)
 		path := fmt.Sprintf("/apiv1/me/service_webhooks/%d", made.ID)
 		me.do("POST", path+"/test", nil, 201)
-		eventually(t, 2*time.Minute, "the test is over", func() bool {
+		eventually(t, 20*time.Second, "the test is over", func() bool {
 			a := me.do("GET", path+"/deliveries", nil, 200)
 			if strings.Contains(string(a.body), upstream) {
 				t.Errorf("%d: %s", status, a.body)

@@ -49,11 +49,11 @@ func TestWebhookScopesOfOthers(t *testing.T) {
 		if done := n.bob.issue(cert); done.Status != "SUCCESS" {
 			t.Fatalf("%+v", done)
 		}
-		eventually(t, 2*time.Minute, "bob hears of it", func() bool { return own.count() == 1 })
+		eventually(t, 20*time.Second, "bob hears of it", func() bool { return own.count() == 1 })
 		if done := n.alice.issue(n.alice.certificate(n.accounts[n.alice], "alice.example.test")); done.Status != "SUCCESS" {
 			t.Fatalf("%+v", done)
 		}
-		eventually(t, 2*time.Minute, "alice hears of hers", func() bool { return spy.count() >= 2 })
+		eventually(t, 20*time.Second, "alice hears of hers", func() bool { return spy.count() >= 2 })
 		for _, event := range spy.bodies {
 			if event["cert_id"] == float64(cert) || event["user_id"] != float64(n.alice.UserID) {
 				t.Errorf("alice was told %v", event)
@@ -135,7 +135,7 @@ func TestDisabledUserIsOut(t *testing.T) {
 		n.alice.do("GET", fmt.Sprintf("/apiv1/me/certificates/%d/export?format=pem", cert), nil, 401)
 		for _, path := range []string{"updates?cursor=0-0", fmt.Sprintf("certificates/%d/deploy-materials", cert), "install-config"} {
 			// What another process changes is seen within a second.
-			eventually(t, 2*time.Minute, path+" is refused", func() bool { return d.try("GET", "/apiv1/devices/self/"+path, nil).status == 403 })
+			eventually(t, 5*time.Second, path+" is refused", func() bool { return d.try("GET", "/apiv1/devices/self/"+path, nil).status == 403 })
 		}
 		n.anonymous().do("POST", "/auth/refresh", map[string]any{"refresh_token": d.Refresh}, 403)
 		n.anonymous().do("POST", "/auth/general", map[string]any{"action": "login", "email": "alice@example.org", "password": password}, 401)
@@ -168,7 +168,7 @@ func TestWebhookDeletedWhileDelivering(t *testing.T) {
 		me.do("POST", "/apiv1/me/service_webhooks", map[string]any{"url": other.URL, "secret": hookSecret}, 201).data(t, &second)
 		path := func(id int64) string { return fmt.Sprintf("/apiv1/me/service_webhooks/%d", id) }
 		me.do("POST", path(first.ID)+"/test", nil, 201)
-		eventually(t, 2*time.Minute, "the receiver is called", func() bool {
+		eventually(t, 20*time.Second, "the receiver is called", func() bool {
 			select {
 			case <-reached:
 				return true
@@ -181,7 +181,7 @@ func TestWebhookDeletedWhileDelivering(t *testing.T) {
 		me.do("POST", path(first.ID)+"/test", nil, 404)
 		release()
 		me.do("POST", path(second.ID)+"/test", nil, 201)
-		eventually(t, 2*time.Minute, "the other is called", func() bool { return other.count() == 1 })
+		eventually(t, 20*time.Second, "the other is called", func() bool { return other.count() == 1 })
 		if strings.Contains(p.log.String(), `"level":"ERROR"`) {
 			t.Error("an error in the log")
 		}

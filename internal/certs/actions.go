@@ -34,8 +34,11 @@ func (s *Service) verifyDomain(ctx context.Context, userID, id int64) error {
 }
 
 // rekey starts an issuance, whose key is always new. A policy is that of the
-// new key: the way back from DEVICE_REQUIRED.
+// new key: the way back from DEVICE_REQUIRED. A person needs a fresh proof (5034).
 func (s *Service) rekey(ctx context.Context, userID, id int64, f *Fields) (Certificate, error) {
+	if err := s.fresh(ctx); err != nil {
+		return Certificate{}, err
+	}
 	issuer, err := s.needIssuer()
 	if err != nil {
 		return Certificate{}, err

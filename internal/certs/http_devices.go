@@ -65,6 +65,9 @@ func (s *Service) handleListOfDevice(ctx context.Context, in *listOfDeviceInput)
 }
 
 func (s *Service) handleAssign(ctx context.Context, in *assignInput) (*web.Reply[*Assigned], error) {
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
 	pending, err := s.assignByID(ctx, access.From(ctx).UserID, in.DeviceID, in.Body.CertID)
 	return assignment(pending), err
 }

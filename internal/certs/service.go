@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/acmeaccounts"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/devices"
@@ -86,6 +87,15 @@ func NewService(d Deps) *Service {
 		d.Now = time.Now
 	}
 	return &Service{Deps: d}
+}
+
+// fresh refuses a person without a fresh proof: what it guards decides who gets
+// a private key.
+func (s *Service) fresh(ctx context.Context) error {
+	if s.StepUp == nil || access.From(ctx) == nil {
+		return nil
+	}
+	return s.StepUp.RequireStepUp(ctx, s.DB.Reader())
 }
 
 // SetIssuer connects issuance, before the first request.

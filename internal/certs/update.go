@@ -17,7 +17,8 @@ func object(id int64) string { return fmt.Sprintf("certificate %d", id) }
 func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 // update sets the given members. Names, account, key algorithm and subject
-// count from the next issuance on; policy and server_decrypt_export at once.
+// count from the next issuance on; policy and server_decrypt_export at once. A
+// person who lets more have the key than before needs a fresh proof (5034).
 func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Certificate, error) {
 	var c Certificate
 	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
@@ -44,6 +45,11 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 			}
 			c.Policy, c.nextPolicy = policy, ""
 		}
+		if widens(&before, &c) {
+			if err := s.fresh(ctx); err != nil {
+				return err
+			}
+		}
 		if err := s.changeCustody(ctx, tx, &before, &c); err != nil {
 			return err
 		}
@@ -58,6 +64,14 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: "certificate.update", Object: object(id), Detail: changes(&before, &c)})
 	})
 	return c, err
+}
+
+// widens tells whether more than before may have the private key: the server
+// again, the assigned devices, or anybody whom a device answers in plain text.
+func widens(before, after *Certificate) bool {
+	return after.ServerDecryptExport && !before.ServerDecryptExport ||
+		before.Policy != after.Policy && before.Policy != PolicyHybrid ||
+		before.nextPolicy == PolicyDeviceRequired && after.Policy != PolicyDeviceRequired && after.nextPolicy != PolicyDeviceRequired
 }
 
 func renewsDifferently(a, b *Certificate) bool {

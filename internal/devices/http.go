@@ -58,6 +58,9 @@ func (s *Service) register(ctx context.Context, in *registerDeviceInput) (*web.R
 	if b.UserID != 0 && b.UserID != caller.UserID {
 		return nil, fault.Forbidden("user_id: is not the caller")
 	}
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
 	return s.registered(ctx, Registration{
 		DeviceFacts: b.DeviceFacts, UserID: caller.UserID, Code: b.RegistrationCode, RefreshToken: b.RefreshToken,
 		ByKey: caller.Kind == access.KindKey,

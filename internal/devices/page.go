@@ -17,8 +17,12 @@ var pageStyle []byte
 var pageScript []byte
 
 // approvalPage is what verification_uri names: it shows a signed-in user what
-// waits behind a code, and takes the decision (RFC 8628 section 3.3).
+// waits behind a code, and takes the decision (RFC 8628 section 3.3). It asks
+// for the fresh proof that an approval needs, and goes on.
 func approvalPage() func(http.ResponseWriter, *http.Request) error {
-	document := web.NewDocument(pageHTML, pageStyle, pageScript)
-	return func(w http.ResponseWriter, _ *http.Request) error { return document.Serve(w) }
+	document := web.NewDocument(pageHTML, pageStyle, web.WithProof(pageScript))
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Permissions-Policy", "publickey-credentials-get=(self)")
+		return document.Serve(w)
+	}
 }

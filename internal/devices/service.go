@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
@@ -38,6 +39,13 @@ type SessionRefresher interface {
 	RefreshSession(ctx context.Context) ([]*http.Cookie, error)
 }
 
+// StepUp tells whether a person has proved recently enough who they are.
+type StepUp interface {
+	// RequireStepUp refuses (5034) the caller of ctx who must prove it afresh;
+	// API keys pass.
+	RequireStepUp(ctx context.Context, q sqldb.Querier) error
+}
+
 // Deps are what the area needs. DB, Audit, Keyring and Limiter are required.
 type Deps struct {
 	DB       *sqldb.DB
@@ -46,6 +54,7 @@ type Deps struct {
 	Limiter  *ratelimit.Limiter
 	Keys     KeyListener      // nil: nobody
 	Sessions SessionRefresher // nil: an empty POST /auth/refresh is refused
+	StepUp   StepUp           // nil: not asked
 	Log      *slog.Logger     // nil: discarded
 	Now      func() time.Time // nil: time.Now
 	BaseURL  string           // public address without a trailing slash, for verification_uri
@@ -89,6 +98,15 @@ func NewService(d Deps) *Service {
 		devices: newStateCache[deviceState](maxAge),
 		users:   newStateCache[string](otherProcessAge),
 	}
+}
+
+// fresh refuses a person without a fresh proof: a device can get private keys
+// and runs commands, so that it is worth what it holds.
+func (s *Service) fresh(ctx context.Context) error {
+	if s.StepUp == nil || access.From(ctx) == nil {
+		return nil
+	}
+	return s.StepUp.RequireStepUp(ctx, s.DB.Reader())
 }
 
 // Get returns a device of the user, or the fault NotFound("device").

@@ -12,11 +12,16 @@ import (
 // VerifyLogin is the user's decision about a device login. Approval makes the
 // registration code, bound to the user. The same decision by the same user may
 // be sent again; an unknown, expired or otherwise decided code is 5000, and
-// counted.
+// counted. An approval needs a fresh proof (5034); denying needs none.
 func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string, approve bool) error {
 	code, err := parseUserCode(userCode)
 	if err != nil {
 		return err
+	}
+	if approve {
+		if err := s.fresh(ctx); err != nil {
+			return err
+		}
 	}
 	// Codes are short: an address that guesses learns nothing more, right or wrong.
 	if err := s.Limiter.Check(ctx, codeBucket(ctx), s.WrongCodes); err != nil {

@@ -44,9 +44,9 @@ func (noFactors) Unbind(context.Context, *sqldb.Tx, int64, string) error {
 	return fault.NotFound("binding")
 }
 
-// RequireStepUp admits the caller of ctx to what needs a fresh proof: taking a
-// private key out, making an API key, changing a password, adding or removing a
-// passkey or a binding. A user with a passkey must have used it within the last
+// RequireStepUp admits the caller of ctx to what needs a fresh proof: what takes
+// a private key out or lets a device have one, what runs on devices, and what
+// decides about ways in (docs/decisions/0020 lists it). A user with a passkey must have used it within the last
 // 15 minutes; one without must have entered the password then, or, having none,
 // have signed in. Otherwise it is 5034 STEP_UP_REQUIRED. Only people are asked:
 // API keys pass (decisions.md sections 2 and 8.7).

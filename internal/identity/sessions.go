@@ -35,10 +35,16 @@ func (s *Service) ListSessions(ctx context.Context, page web.Page) ([]Session, i
 }
 
 // EndSession signs the caller out of one session, on every node at once. 5003
-// when the caller has no such session. The cookie, if any, makes the browser
-// forget a session of its own.
+// when the caller has no such session, 5034 when it is another one than the
+// caller's own and the proof is not fresh: a stolen session must not throw the
+// owner out. The cookie, if any, makes the browser forget a session of its own.
 func (s *Service) EndSession(ctx context.Context, id int64) ([]*http.Cookie, error) {
 	caller := access.From(ctx)
+	if id != caller.SessionID {
+		if err := s.RequireStepUp(ctx, s.db.Reader()); err != nil {
+			return nil, err
+		}
+	}
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		n, err := New(tx).deleteSession(ctx, deleteSessionParams{ID: id, UserID: caller.UserID})
 		if err != nil {
@@ -56,11 +62,14 @@ func (s *Service) EndSession(ctx context.Context, id int64) ([]*http.Cookie, err
 }
 
 // EndSessions signs the caller out everywhere, or everywhere else, on every
-// node at once.
+// node at once. Everywhere else needs a fresh proof (5034), as EndSession does.
 func (s *Service) EndSessions(ctx context.Context, keepCurrent bool) ([]*http.Cookie, error) {
 	caller := access.From(ctx)
 	keep, cookies := int64(0), []*http.Cookie{s.cookies.clear(web.OverTLS(ctx))}
 	if keepCurrent {
+		if err := s.RequireStepUp(ctx, s.db.Reader()); err != nil {
+			return nil, err
+		}
 		keep, cookies = caller.SessionID, nil
 	}
 	return cookies, s.db.InTx(ctx, func(tx *sqldb.Tx) error {

@@ -25,12 +25,20 @@ type Feed interface {
 	Append(ctx context.Context, tx *sqldb.Tx, deviceID int64, s feed.Signal) error
 }
 
-// Deps are what a Service needs; all of them are required.
+// StepUp tells whether a person has proved recently enough who they are.
+type StepUp interface {
+	// RequireStepUp refuses (5034) the caller of ctx who must prove it afresh;
+	// API keys pass.
+	RequireStepUp(ctx context.Context, q sqldb.Querier) error
+}
+
+// Deps are what a Service needs; all but StepUp are required.
 type Deps struct {
 	DB      *sqldb.DB
 	Audit   *audit.Log
 	Feed    Feed
 	Devices Devices
+	StepUp  StepUp // nil: not asked
 	Now     func() time.Time
 }
 
@@ -40,12 +48,22 @@ type Service struct {
 	audit   *audit.Log
 	feed    Feed
 	devices Devices
+	stepUp  StepUp
 	now     func() time.Time
 }
 
 // NewService returns a Service.
 func NewService(d Deps) *Service {
-	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, now: d.Now}
+	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, stepUp: d.StepUp, now: d.Now}
+}
+
+// fresh refuses a person without a fresh proof: a configuration runs
+// commands as root.
+func (s *Service) fresh(ctx context.Context) error {
+	if s.stepUp == nil || access.From(ctx) == nil {
+		return nil
+	}
+	return s.stepUp.RequireStepUp(ctx, s.db.Reader())
 }
 
 // Get gives the configuration of a user's device.
@@ -62,8 +80,12 @@ func (s *Service) Own(ctx context.Context, deviceID int64) (Config, error) {
 	return readConfig(ctx, s.db.Reader(), deviceID)
 }
 
-// Put replaces the items and, when it is set, the script.
+// Put replaces the items and, when it is set, the script. A person needs a fresh
+// proof (5034).
 func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Config, error) {
+	if err := s.fresh(ctx); err != nil {
+		return Config{}, err
+	}
 	_, installs, err := normalise(u.Installs)
 	if err != nil {
 		return Config{}, err
@@ -80,8 +102,12 @@ func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Co
 	})
 }
 
-// Restore copies items and script of an earlier version into a new one.
+// Restore copies items and script of an earlier version into a new one. A person
+// needs a fresh proof (5034).
 func (s *Service) Restore(ctx context.Context, userID, deviceID, version int64, changeNote string) (Config, error) {
+	if err := s.fresh(ctx); err != nil {
+		return Config{}, err
+	}
 	if changeNote == "" {
 		changeNote = fmt.Sprintf("restored version %d", version)
 	}

@@ -291,7 +291,7 @@ func eventually(t testing.TB, condition func() bool, state func() string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(2 * time.Minute)
+	deadline := time.After(60 * time.Second)
 	for !condition() {
 		select {
 		case <-tick.C:

@@ -21,7 +21,7 @@ var pageStyle []byte
 var pageScript []byte
 
 func (s *Service) mountPage(m *web.Mux) {
-	document := web.NewDocument(pageHTML, pageStyle, pageScript)
+	document := web.NewDocument(pageHTML, pageStyle, web.WithProof(pageScript))
 	web.Raw(m, "GET /account", access.Public(), 0, func(w http.ResponseWriter, r *http.Request) error {
 		if to := s.elsewhere(r); to != "" {
 			http.Redirect(w, r, to, http.StatusFound) //nolint:gosec // origin and path are ours; only the query is the caller's

@@ -3,8 +3,10 @@ package web
 import (
 	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"net/http"
+	"slices"
 )
 
 // Document is a page of one file, with its style and script inside and nothing
@@ -14,6 +16,15 @@ type Document struct {
 	body   []byte
 	policy string
 }
+
+//go:embed page/proof.js
+var proofScript []byte
+
+// WithProof puts before a page's script what pages share that ask for a fresh
+// proof: call, which sends a request, and fresh, which does an action again
+// after a passkey or the password was asked for. The page has a dialog with the
+// id password-dialog and a form password-again with the input password in it.
+func WithProof(script []byte) []byte { return slices.Concat(proofScript, script) }
 
 // NewDocument puts the style and the script where html says /*style*/ and
 // /*script*/. The page may talk to this server alone.

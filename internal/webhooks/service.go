@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/jobs"
@@ -31,6 +32,13 @@ type Disabled struct {
 	URL, Reason       string
 }
 
+// StepUp tells whether a person has proved recently enough who they are.
+type StepUp interface {
+	// RequireStepUp refuses (5034) the caller of ctx who must prove it afresh;
+	// API keys pass.
+	RequireStepUp(ctx context.Context, q sqldb.Querier) error
+}
+
 // Deps are what a Service needs.
 type Deps struct {
 	DB    *sqldb.DB
@@ -44,7 +52,8 @@ type Deps struct {
 	Outbound outbound.Options
 	// Tell tells the owner of a webhook that it was disabled, in the transaction
 	// that does it. Nil: it stands in the record and in the audit log alone.
-	Tell func(ctx context.Context, tx *sqldb.Tx, d Disabled) error
+	Tell   func(ctx context.Context, tx *sqldb.Tx, d Disabled) error
+	StepUp StepUp // nil: not asked
 }
 
 // Service owns the webhooks and their deliveries.
@@ -56,6 +65,7 @@ type Service struct {
 	keys   *seal.Keyring
 	jobs   Inserter
 	tell   func(context.Context, *sqldb.Tx, Disabled) error
+	stepUp StepUp
 	guard  *outbound.Guard
 	client *http.Client
 	random func() float64 // in [0, 1), for the jitter
@@ -71,7 +81,7 @@ func NewService(d Deps) *Service {
 		d.Outbound.Timeout = attemptTimeout
 	}
 	s := &Service{
-		db: d.DB, audit: d.Audit, log: d.Log, now: d.Now, keys: d.Keys, jobs: d.Jobs, tell: d.Tell,
+		db: d.DB, audit: d.Audit, log: d.Log, now: d.Now, keys: d.Keys, jobs: d.Jobs, tell: d.Tell, stepUp: d.StepUp,
 		guard: outbound.NewGuard(d.Outbound.AllowCIDRs, d.Outbound.AllowPorts...), client: outbound.New(d.Outbound),
 		random: rand.Float64, node: seal.NewToken("node_", 12), running: map[int64]struct{}{},
 	}
@@ -84,14 +94,27 @@ func NewService(d Deps) *Service {
 	return s
 }
 
+// fresh refuses a person without a fresh proof: both Create and Update
+// carry the secret that makes events believable.
+func (s *Service) fresh(ctx context.Context) error {
+	if s.stepUp == nil || access.From(ctx) == nil {
+		return nil
+	}
+	return s.stepUp.RequireStepUp(ctx, s.db.Reader())
+}
+
 // UseJobs sets the engine, which can only be made after Register.
 func (s *Service) UseJobs(j Inserter) { s.jobs = j }
 
 // maxWebhooks bounds what one issuance has to write.
 const maxWebhooks = 1000
 
-// Create makes a webhook. warnings tell how the input was understood.
+// Create makes a webhook. warnings tell how the input was understood. A person
+// needs a fresh proof (5034).
 func (s *Service) Create(ctx context.Context, userID int64, in Input) (w Webhook, warnings []string, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return Webhook{}, nil, err
+	}
 	c, err := in.check(s.guard)
 	if err != nil {
 		return Webhook{}, nil, err
@@ -128,8 +151,12 @@ func (s *Service) Create(ctx context.Context, userID int64, in Input) (w Webhook
 }
 
 // Update replaces everything that the user says about the webhook. One that is
-// enabled by it starts with a clean record, and goes on with what is pending.
+// enabled by it starts with a clean record, and goes on with what is pending. A
+// person needs a fresh proof (5034).
 func (s *Service) Update(ctx context.Context, userID, id int64, in Input) (w Webhook, warnings []string, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return Webhook{}, nil, err
+	}
 	c, err := in.check(s.guard)
 	if err != nil {
 		return Webhook{}, nil, err

@@ -3,6 +3,7 @@ package browser_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ func TestDevicePage(t *testing.T) {
 	s := start(t)
 	s.user(email, password)
 	p := browser.Open(t)
+	p.Authenticator()
 	first := s.deviceLogin(map[string]any{"action": "device_start", "name": "web-1 <b>", "platform": "linux"})
 	p.Go(first.URIComplete)
 	p.Wait("location.pathname === '/account' && document.body.dataset.ready")
@@ -68,7 +70,12 @@ func TestDevicePage(t *testing.T) {
 	if a := s.deviceLogin(map[string]any{"action": "device_poll", "device_code": first.DeviceCode}); a.Status != "authorization_pending" {
 		t.Errorf("before the decision: %s", a.Status)
 	}
+	// A sign-in that is no longer fresh: the page asks for the password and goes on.
+	p.Eval(fmt.Sprintf(refuseOnce, "/auth/device"))
 	p.Click("#approve")
+	p.Wait("document.getElementById('password-dialog').open")
+	p.Fill("#password-again [name=password]", password)
+	p.Click("#password-again button[value=go]")
 	message(p, "Approved")
 	if a := s.deviceLogin(map[string]any{"action": "device_poll", "device_code": first.DeviceCode}); a.Status != "ready" {
 		t.Errorf("after the approval: %s", a.Status)
@@ -90,4 +97,16 @@ func TestDevicePage(t *testing.T) {
 	if a := s.deviceLogin(map[string]any{"action": "device_poll", "device_code": second.DeviceCode}); a.Status != "access_denied" {
 		t.Errorf("after the refusal: %s", a.Status)
 	}
+
+	// With a passkey the password is not enough: the page asks for it and goes on.
+	p.Go(s.local() + "/account")
+	p.Wait("document.body.dataset.ready")
+	p.Fill("#add-passkey [name=name]", "Test device")
+	p.Click("#add-passkey button")
+	message(p, "The passkey was added")
+	third := s.deviceLogin(map[string]any{"action": "device_start"})
+	p.Go(s.local() + "/device?user_code=" + third.UserCode)
+	p.Wait("document.body.dataset.ready && !document.getElementById('shown').hidden")
+	p.Click("#approve")
+	message(p, "Approved")
 }

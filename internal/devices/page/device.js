@@ -1,20 +1,5 @@
-'use strict';
-const $ = (id) => document.getElementById(id);
 const say = (message) => { $('message').textContent = message; };
 let code = '';
-
-// call sends a request and returns the data of the answer.
-async function call(method, path, body) {
-  const init = { method, headers: {} };
-  if (body !== undefined) {
-    init.headers['Content-Type'] = 'application/json';
-    init.body = JSON.stringify(body);
-  }
-  const answer = await fetch(path, init);
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error((content.error || {}).what || `The server answered ${answer.status}.`);
-  return content.data;
-}
 
 async function look() {
   $('shown').hidden = true;
@@ -32,11 +17,11 @@ async function look() {
 async function decide(approve) {
   $('approve').disabled = $('deny').disabled = true;
   try {
-    const { status } = await call('POST', '/auth/device', { action: 'device_verify', user_code: code, approve });
+    const { status } = await fresh(() => call('POST', '/auth/device', { action: 'device_verify', user_code: code, approve }));
     $('shown').hidden = $('ask').hidden = true;
     say(status === 'approved' ? 'Approved. The device goes on by itself within seconds.' : 'Denied. The device has been told.');
   } catch (error) {
-    say(error.message);
+    say(error.name === 'NotAllowedError' ? 'The passkey was not used: cancelled, or none for this site.' : error.message);
   }
   $('approve').disabled = $('deny').disabled = false;
 }
