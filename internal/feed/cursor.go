@@ -11,8 +11,14 @@ import (
 // Cursor is the id of an entry. The zero value, 0-0, stands before every entry.
 type Cursor struct {
 	MS  int64 // Unix ms, the signal's ts_ms
-	Seq int64 // number of the entry in its device's stream, from 1
+	Seq int64 // number of the entry; the first of a stream is random
 }
+
+// foreign is what a cursor that cannot be an id is read as: no entry has it.
+var foreign = Cursor{MS: -1, Seq: -1}
+
+// maxCursor bounds a cursor in bytes.
+const maxCursor = 64
 
 // String gives <ms>-<seq>, which needs no encoding in a URL.
 func (c Cursor) String() string {
@@ -25,19 +31,23 @@ func (c Cursor) Compare(other Cursor) int {
 }
 
 // ParseCursor reads <ms>-<seq>: decimal, without signs or leading zeros, each
-// within 63 bits. Everything else is 400/5000 (decisions.md 7.7).
+// within 63 bits. Other text of at most 64 printable ASCII characters is a
+// cursor that no stream knows, so that its agent is told to start over; an agent
+// that kept such text would send it for ever. The rest is 400/5000.
 func ParseCursor(text string) (Cursor, error) {
+	if len(text) > maxCursor || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return Cursor{}, fault.Invalid("cursor", "must be the cursor of an earlier answer, at most %d printable ASCII characters; leave it out to start over", maxCursor)
+	}
 	ms, seq, found := strings.Cut(text, "-")
 	c := Cursor{}
-	ok := found
-	if ok {
-		c.MS, ok = parsePart(ms)
+	if found {
+		c.MS, found = parsePart(ms)
 	}
-	if ok {
-		c.Seq, ok = parsePart(seq)
+	if found {
+		c.Seq, found = parsePart(seq)
 	}
-	if !ok {
-		return Cursor{}, fault.Invalid("cursor", "must be the cursor of an earlier answer, <ms>-<seq>; leave it out to start over")
+	if !found {
+		return foreign, nil
 	}
 	return c, nil
 }

@@ -38,20 +38,24 @@ func (s *Service) updates(ctx context.Context, in *updatesInput) (*web.Reply[Pag
 			return idle, nil
 		}
 	}
-	var entries []Entry
+	var found batch
 	if in.Wait == 0 {
-		entries, err = s.Read(ctx, deviceID, after, in.Limit)
+		found, err = s.read(ctx, deviceID, after, in.Limit)
 	} else {
-		entries, err = s.Wait(ctx, deviceID, after, in.Limit, time.Duration(in.Wait)*time.Second)
+		found, err = s.wait(ctx, deviceID, after, in.Limit, time.Duration(in.Wait)*time.Second)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 0 {
+	if len(found.entries) == 0 {
 		return nothing(after, s.heads.interval), nil
 	}
-	last := entries[len(entries)-1].ID
-	return &web.Reply[Page]{Header: headers(last, s.heads.interval), Data: Page{Cursor: last.String(), Signals: entries}}, nil
+	interval := s.heads.interval
+	if found.more { // a device that was away need not wait for each part
+		interval = "1"
+	}
+	last := found.entries[len(found.entries)-1].ID
+	return &web.Reply[Page]{Header: headers(last, interval), Data: Page{Cursor: last.String(), Signals: found.entries}}, nil
 }
 
 // nothing is the 204. Its parts are never changed, so that it can be kept.

@@ -10,8 +10,8 @@ import (
 )
 
 const advanceHead = `-- name: advanceHead :one
-INSERT INTO feed_heads (device_id, ms, seq, trimmed_ms, trimmed_seq)
-VALUES ($1, $2, 1, 0, 0)
+INSERT INTO feed_heads (device_id, ms, seq, trimmed_ms, trimmed_seq, base)
+VALUES ($1, $2, CAST($3 AS BIGINT) + 1, 0, CAST($3 AS BIGINT), $3)
 ON CONFLICT (device_id) DO UPDATE SET
     seq = feed_heads.seq + 1,
     ms  = CASE WHEN feed_heads.ms >= excluded.ms THEN feed_heads.ms + 1 ELSE excluded.ms END
@@ -21,6 +21,7 @@ RETURNING ms, seq, trimmed_ms, trimmed_seq
 type advanceHeadParams struct {
 	DeviceID int64
 	Ms       int64
+	Base     int64
 }
 
 type advanceHeadRow struct {
@@ -31,7 +32,7 @@ type advanceHeadRow struct {
 }
 
 func (q *Queries) advanceHead(ctx context.Context, arg advanceHeadParams) (advanceHeadRow, error) {
-	row := q.db.QueryRowContext(ctx, advanceHead, arg.DeviceID, arg.Ms)
+	row := q.db.QueryRowContext(ctx, advanceHead, arg.DeviceID, arg.Ms, arg.Base)
 	var i advanceHeadRow
 	err := row.Scan(
 		&i.Ms,
@@ -88,7 +89,7 @@ func (q *Queries) lastToTrim(ctx context.Context, arg lastToTrimParams) (lastToT
 }
 
 const readHead = `-- name: readHead :one
-SELECT ms, seq, trimmed_ms, trimmed_seq FROM feed_heads WHERE device_id = $1
+SELECT ms, seq, trimmed_ms, trimmed_seq, base FROM feed_heads WHERE device_id = $1
 `
 
 type readHeadRow struct {
@@ -96,6 +97,7 @@ type readHeadRow struct {
 	Seq        int64
 	TrimmedMs  int64
 	TrimmedSeq int64
+	Base       int64
 }
 
 func (q *Queries) readHead(ctx context.Context, deviceID int64) (readHeadRow, error) {
@@ -106,6 +108,7 @@ func (q *Queries) readHead(ctx context.Context, deviceID int64) (readHeadRow, er
 		&i.Seq,
 		&i.TrimmedMs,
 		&i.TrimmedSeq,
+		&i.Base,
 	)
 	return i, err
 }

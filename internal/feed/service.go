@@ -82,41 +82,57 @@ func (s *Service) Append(ctx context.Context, tx *sqldb.Tx, deviceID int64, sign
 }
 
 // Read gives the first limit entries after a cursor, oldest first, and fewer
-// when they are large. A cursor ahead of the stream, or one behind which
-// entries are trimmed, is a fault with code 40901.
+// when they are large. A cursor other than 0-0 that is not the id of an entry of
+// this stream, or one behind which entries are trimmed, is a fault with code
+// 40901.
 func (s *Service) Read(ctx context.Context, deviceID int64, after Cursor, limit int64) ([]Entry, error) {
-	h := s.heads.use(deviceID)
-	defer s.heads.release(h)
-	return s.read(ctx, h, deviceID, after, limit)
+	batch, err := s.read(ctx, deviceID, after, limit)
+	return batch.entries, err
 }
 
-// read looks at the entries first and at the bounds afterwards: if nothing
-// after the cursor is trimmed then, nothing was missing before.
-func (s *Service) read(ctx context.Context, h *head, deviceID int64, after Cursor, limit int64) ([]Entry, error) {
+func (s *Service) read(ctx context.Context, deviceID int64, after Cursor, limit int64) (batch, error) {
+	h := s.heads.use(deviceID)
+	defer s.heads.release(h)
+	return s.look(ctx, h, deviceID, after, limit)
+}
+
+// batch is an answer; more tells that it does not reach the stream's end.
+type batch struct {
+	entries []Entry
+	more    bool
+}
+
+// look reads the entries first and the bounds afterwards. A cursor whose own
+// entry stood there had everything after it standing there too. One that is the
+// newest trimmed entry even now was so then.
+func (s *Service) look(ctx context.Context, h *head, deviceID int64, after Cursor, limit int64) (batch, error) {
 	began := time.Now()
-	entries, err := readEntries(ctx, s.db.Reader(), deviceID, after, limit)
-	if err != nil {
-		return nil, err
+	var entries []Entry
+	kept := false
+	if after != foreign {
+		var err error
+		if entries, kept, err = readEntries(ctx, s.db.Reader(), deviceID, after, limit); err != nil {
+			return batch{}, err
+		}
 	}
 	b, err := readBounds(ctx, s.db.Reader(), deviceID)
 	if err != nil {
-		return nil, err
+		return batch{}, err
 	}
 	s.heads.observed(h, b.head, began)
 	switch {
-	case after == Cursor{}: // whatever is retained
-		return entries, nil
-	case after.Compare(b.head) > 0:
-		return nil, s.expired(ctx, deviceID, b, "cursor_unknown", "The cursor is not one of this device's stream; drop it, fetch all state again and poll without a cursor.")
-	case after.Compare(b.trimmed) < 0:
-		return nil, s.expired(ctx, deviceID, b, "cursor_trimmed", "Entries after the cursor are no longer kept; drop it, fetch all state again and poll without a cursor.")
+	case kept, b.newestTrimmed(after):
+		more := len(entries) > 0 && entries[len(entries)-1].ID.Compare(b.head) < 0
+		return batch{entries, more}, nil
+	case b.lost(after):
+		return batch{}, s.expired(ctx, deviceID, b, "cursor_trimmed", "Entries after the cursor are no longer kept; drop it, fetch all state again and poll without a cursor.")
 	}
-	return entries, nil
+	return batch{}, s.expired(ctx, deviceID, b, "cursor_unknown", "The cursor is not one of this device's stream; drop it, fetch all state again and poll without a cursor.")
 }
 
-// expired is the 409/40901 of wire.md section 6.
+// expired is the 409/40901, which says where to start over.
 func (s *Service) expired(ctx context.Context, deviceID int64, b bounds, reason, what string) error {
-	oldest, err := readEntries(ctx, s.db.Reader(), deviceID, b.trimmed, 1)
+	oldest, _, err := readEntries(ctx, s.db.Reader(), deviceID, b.trimmed, 1)
 	if err != nil {
 		return fmt.Errorf("find the oldest entry: %w", err)
 	}
@@ -133,6 +149,11 @@ func (s *Service) expired(ctx context.Context, deviceID int64, b bounds, reason,
 // Wait is Read that, when nothing is new, waits up to the given time for the
 // first entry. It gives none when the time is over or the service is closed.
 func (s *Service) Wait(ctx context.Context, deviceID int64, after Cursor, limit int64, wait time.Duration) ([]Entry, error) {
+	batch, err := s.wait(ctx, deviceID, after, limit, wait)
+	return batch.entries, err
+}
+
+func (s *Service) wait(ctx context.Context, deviceID int64, after Cursor, limit int64, wait time.Duration) (batch, error) {
 	h := s.heads.use(deviceID)
 	defer s.heads.release(h)
 	deadline := time.NewTimer(wait)
@@ -142,20 +163,20 @@ func (s *Service) Wait(ctx context.Context, deviceID int64, after Cursor, limit 
 	for {
 		growth := s.heads.growth(h) // before the look, or an append between is missed
 		if s.heads.idle(deviceID, after) == nil {
-			entries, err := s.read(ctx, h, deviceID, after, limit)
-			if err != nil || len(entries) > 0 {
-				return entries, err
+			found, err := s.look(ctx, h, deviceID, after, limit)
+			if err != nil || len(found.entries) > 0 {
+				return found, err
 			}
 		}
 		select {
 		case <-growth:
 		case <-ticker.C:
 		case <-deadline.C:
-			return nil, nil
+			return batch{}, nil
 		case <-s.closed:
-			return nil, nil
+			return batch{}, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return batch{}, ctx.Err()
 		}
 	}
 }

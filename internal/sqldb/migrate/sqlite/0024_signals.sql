@@ -1,0 +1,3 @@
+-- +goose Up
+-- The number before a stream's first entry. Streams from before it existed began with 1.
+ALTER TABLE feed_heads ADD COLUMN base INTEGER NOT NULL DEFAULT 0;
