@@ -14,8 +14,8 @@ type Cursor struct {
 	Seq int64 // number of the entry; the first of a stream is random
 }
 
-// foreign is what a cursor that cannot be an id is read as: no entry has it.
-var foreign = Cursor{MS: -1, Seq: -1}
+// foreign tells that c was read from text that cannot be an id: no entry has it.
+func (c Cursor) foreign() bool { return c.MS < 0 }
 
 // maxCursor bounds a cursor in bytes.
 const maxCursor = 64
@@ -47,7 +47,7 @@ func ParseCursor(text string) (Cursor, error) {
 		c.Seq, found = parsePart(seq)
 	}
 	if !found {
-		return foreign, nil
+		return Cursor{MS: -1}, nil
 	}
 	return c, nil
 }

@@ -1,9 +1,9 @@
 package feed
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,7 +77,7 @@ func TestForeignCursors(t *testing.T) {
 		m = newMux(s)
 		check("a fresh stream")
 		again := appendBoth(t, s, 3) // in the same milliseconds as before
-		former = append(former[:len(former):len(former)], again[1], again[3], again[5])
+		former = append(slices.Clip(former), again[1], again[3], again[5])
 		check("new entries in the milliseconds of the former ones")
 		first, err := s.Read(t.Context(), 1, Cursor{}, 1)
 		if err != nil {
@@ -156,7 +156,7 @@ func TestBacklogDrainsQuickly(t *testing.T) {
 		var intervals []string
 		cursor, seen := "", 0
 		for seen < 28 {
-			w := poll(t, m, fmt.Sprintf("?limit=10&cursor=%s", cursor))
+			w := poll(t, m, "?limit=10&cursor="+cursor)
 			page := decode[pageAnswer](t, w).Data
 			if w.Code != http.StatusOK || len(page.Signals) == 0 {
 				t.Fatalf("after %d signals: %d", seen, w.Code)

@@ -109,7 +109,7 @@ func (s *Service) look(ctx context.Context, h *head, deviceID int64, after Curso
 	began := time.Now()
 	var entries []Entry
 	kept := false
-	if after != foreign {
+	if !after.foreign() {
 		var err error
 		if entries, kept, err = readEntries(ctx, s.db.Reader(), deviceID, after, limit); err != nil {
 			return batch{}, err
