@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,7 @@ import (
 )
 
 func auditCommand(environ []string) *cobra.Command {
-	cmd := group("audit", "Verify the audit log", "  certharbor audit verify", auditVerify(environ))
+	cmd := group("audit", "Read and verify the audit log", "  certharbor audit verify", auditVerify(environ), auditAccept(environ))
 	for _, sub := range cmd.Commands() {
 		app.OperatorFlags(sub.Flags())
 	}
@@ -57,6 +59,41 @@ kept elsewhere and given to --expect later, it shows that those are still there.
 	}
 	cmd.Flags().StringVar(&save, "save", "", "write the newest entry of each chain to this `file`")
 	cmd.Flags().StringVar(&expect, "expect", "", "`file` of an earlier --save, whose entries must still be there")
+	return cmd
+}
+
+func auditAccept(environ []string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "accept --reason TEXT", Short: "Take the audit log as it is after a backup was restored",
+		Long: `Take the audit log as it is. The server does not start when its audit log or the
+log's key is gone, and reports a log that was set back to an older state. After you
+restored a backup, or began with a new database in an old data folder, this command
+accepts what there is. It is recorded, with the reason. Entries that were changed one
+by one stay wrong: audit verify goes on to find them.`,
+		Example: "  certharbor audit accept --reason 'restored the backup of 2 March after a disk failure'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return errors.New("say why, for those who read the log later: --reason 'restored the backup of 2 March'")
+			}
+			c, err := app.Load(cmd.Flags(), environ)
+			if err != nil {
+				return err
+			}
+			accepted, err := app.AcceptAudit(cmd.Context(), c, reason)
+			if err != nil {
+				return err
+			}
+			if accepted.What == "" {
+				fmt.Fprintln(cmd.OutOrStdout(), "there is nothing to accept")
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s; %d users have a new log\n", accepted.What, accepted.Users)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why it is accepted, as a `text` for the log")
 	return cmd
 }
 

@@ -48,6 +48,7 @@ type Options struct {
 // App is the whole server without its listeners. It is an http.Handler.
 type App struct {
 	config     Config
+	version    string
 	log        *slog.Logger
 	now        func() time.Time
 	db         *sqldb.DB
@@ -89,7 +90,7 @@ func New(ctx context.Context, c Config, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: c, log: o.Log, now: o.Now, db: db}
+	a := &App{config: c, version: o.Version, log: o.Log, now: o.Now, db: db}
 	if err := a.connect(ctx, o); err != nil {
 		a.Close()
 		return nil, err
@@ -136,7 +137,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	}
 	a.acme = acme.NewPool(acme.Options{AllowCIDRs: acmeCIDRs, UserAgent: "certharbor/" + o.Version, Now: a.now, Fault: o.ACMEFault, Lookup: o.Lookup})
 	s := &a.areas
-	trail, err := audit.Open(ctx, audit.Deps{DB: a.db, Keys: a.keys, Now: a.now, Log: a.log})
+	trail, err := audit.Open(ctx, audit.Deps{DB: a.db, Keys: a.keys, Now: a.now, Log: a.log, Stamp: a.config.auditStampPath(), Used: identity.AnyIn})
 	if err != nil {
 		return err
 	}
@@ -242,6 +243,7 @@ func (a *App) Start(ctx context.Context) error {
 		return fmt.Errorf("start background work: %w", err)
 	}
 	a.areas.apikeys.Start(ctx)
+	a.areas.audit.Start(ctx, a.version)
 	return nil
 }
 
@@ -250,7 +252,7 @@ func (a *App) Release() { a.areas.feed.Close() }
 
 // Stop lets background work finish until ctx is done.
 func (a *App) Stop(ctx context.Context) error {
-	return errors.Join(a.jobs.Stop(ctx), a.areas.apikeys.Stop(ctx))
+	return errors.Join(a.jobs.Stop(ctx), a.areas.apikeys.Stop(ctx), a.areas.audit.Stop(ctx))
 }
 
 // Close gives everything back. Call it after Stop.

@@ -253,6 +253,9 @@ func (c Config) masterKeyPath() string {
 	return filepath.Join(c.Data, "master.key")
 }
 
+// auditStampPath is the file that knows of the audit log beside its database.
+func (c Config) auditStampPath() string { return filepath.Join(c.Data, "audit.stamp") }
+
 // Shown lists the effective settings as "name: value", secrets hidden.
 func (c Config) Shown() []string {
 	db := c.DB

@@ -22,7 +22,7 @@ var edges = map[string][]string{
 	"administration": {"identity"},
 	"agent":          {"durable"},
 	"apikeys":        {},
-	"audit":          {"access", "fault", "seal", "sqldb", "web"},
+	"audit":          {"access", "durable", "fault", "seal", "sqldb", "web"},
 	"certs":          {"acmeaccounts", "devices", "feed"},
 	"devices":        {},
 	"durable":        {},

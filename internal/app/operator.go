@@ -9,6 +9,7 @@ import (
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -36,15 +37,39 @@ func VerifyAudit(ctx context.Context, c Config, v audit.Verification) (*audit.Ve
 	}
 	defer func() { _ = db.Close() }()
 	trail := operatorLog(ctx, c, db)
-	users := identity.NewService(identity.Deps{DB: db, Audit: trail, Log: log, Now: time.Now})
-	v.Users = func(ctx context.Context, after, limit int64) (ids []int64, err error) {
+	v.Users = userIDs(db, trail)
+	return trail.Verify(ctx, v)
+}
+
+// AcceptAudit takes the audit log of the settings' database as it is for the
+// log from now on; reason is recorded.
+func AcceptAudit(ctx context.Context, c Config, reason string) (*audit.Accepted, error) {
+	db, err := OpenDatabase(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	keys, err := openKeyring(ctx, db, c.masterKeyPath())
+	if err != nil {
+		return nil, err
+	}
+	return audit.Accept(ctx, auditDeps(c, db, keys), reason, userIDs(db, nil))
+}
+
+func auditDeps(c Config, db *sqldb.DB, keys *seal.Keyring) audit.Deps {
+	return audit.Deps{DB: db, Keys: keys, Now: time.Now, System: "operator", Stamp: c.auditStampPath(), Used: identity.AnyIn}
+}
+
+// userIDs lists the ids of users for the audit log, which has one for each.
+func userIDs(db *sqldb.DB, trail *audit.Log) func(ctx context.Context, after, limit int64) ([]int64, error) {
+	users := identity.NewService(identity.Deps{DB: db, Audit: trail, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	return func(ctx context.Context, after, limit int64) (ids []int64, err error) {
 		list, err := users.ListUsers(ctx, after, limit)
 		for _, u := range list {
 			ids = append(ids, u.ID)
 		}
 		return ids, err
 	}
-	return trail.Verify(ctx, v)
 }
 
 // operatorLog is the audit log in which a command stands as "operator". Without
@@ -54,7 +79,7 @@ func operatorLog(ctx context.Context, c Config, db *sqldb.DB) *audit.Log {
 	if err != nil {
 		return audit.Closed(fmt.Errorf("it takes the server's master key (--data or --master-key-file): %w", err))
 	}
-	trail, err := audit.Open(ctx, audit.Deps{DB: db, Keys: keys, Now: time.Now, System: "operator"})
+	trail, err := audit.Open(ctx, auditDeps(c, db, keys))
 	if err != nil {
 		return audit.Closed(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
@@ -31,6 +32,16 @@ type Log struct {
 	system   string // the actor where nobody calls
 	closed   error  // why nothing can be recorded
 	refusals refusals
+
+	keys      *seal.Keyring
+	used      func(ctx context.Context, q sqldb.Querier) (bool, error)
+	anyhow    bool // open a log that is not the one that was there
+	stampPath string
+	keeping   sync.Mutex
+	stamp     *stamp // as the file had it, nil: none
+
+	cancel  context.CancelFunc // ends what Start began
+	stopped chan struct{}
 }
 
 // New returns a Log under a key of its own that ends with the process, for the

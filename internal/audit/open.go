@@ -21,33 +21,63 @@ const keyID = 1
 
 func keyPlace() seal.Place { return seal.Place{Table: "audit_keys", Row: keyID, Column: "key_sealed"} }
 
-// Deps are what a Log needs; all but Log and System are required.
+// Deps are what a Log needs. DB, Keys and Now are required.
 type Deps struct {
 	DB     *sqldb.DB
 	Keys   *seal.Keyring
 	Now    func() time.Time
 	Log    *slog.Logger // nil: discarded
 	System string       // the actor where nobody calls; "": "system"
+	// Stamp is the file, outside the database, that knows of the log; "": none.
+	Stamp string
+	// Used reports whether the rest of the database shows that it is not new, so
+	// that its log must be there; nil: unknown.
+	Used func(ctx context.Context, q sqldb.Querier) (bool, error)
 }
 
 // Open returns the log of the database. Its key, and nobody's chains, are made
-// by the first process that opens it.
+// by the first process that opens it. A log that was there and is gone, or whose
+// key is another one, is a *[Lost].
 func Open(ctx context.Context, d Deps) (*Log, error) {
-	l := &Log{db: d.DB, now: d.Now, log: d.Log, system: cmp.Or(d.System, actorSystem)}
+	l := prepare(d)
+	return l, l.open(ctx)
+}
+
+func prepare(d Deps) *Log {
+	l := &Log{db: d.DB, keys: d.Keys, now: d.Now, log: d.Log, system: cmp.Or(d.System, actorSystem), stampPath: d.Stamp, used: d.Used}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	sealed, err := readKey(ctx, d.DB.Reader())
+	return l
+}
+
+func (l *Log) open(ctx context.Context) (err error) {
+	if l.stamp, err = readStamp(l.keys, l.stampPath); err != nil && !l.anyhow {
+		return err
+	}
+	sealed, err := readKey(ctx, l.db.Reader())
 	if sqldb.Is(err, sqldb.ErrNotFound) {
-		sealed, err = l.makeKey(ctx, d.Keys)
+		sealed, err = l.makeKey(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the audit log: %w", err)
+		return fmt.Errorf("read the key of the audit log: %w", err)
 	}
-	if l.key, err = d.Keys.Open(keyPlace(), sealed); err != nil {
-		return nil, fmt.Errorf("open the key of the audit log: %w", err)
+	if l.key, err = l.keys.Open(keyPlace(), sealed); err != nil {
+		return lost("its key was exchanged: %v", err)
 	}
-	return l, nil
+	if l.anyhow {
+		l.stamp = nil
+		return nil
+	}
+	if err := l.compare(ctx); err != nil {
+		return err
+	}
+	if l.stamp == nil {
+		if err := l.Keep(ctx); err != nil { // a folder that cannot be written to: the database alone must do
+			l.log.WarnContext(ctx, "the stamp of the audit log could not be written", "error", err)
+		}
+	}
+	return nil
 }
 
 func readKey(ctx context.Context, q sqldb.Querier) (sealed []byte, err error) {
@@ -55,12 +85,12 @@ func readKey(ctx context.Context, q sqldb.Querier) (sealed []byte, err error) {
 	return sealed, err
 }
 
-// makeKey stores a key together with the empty chains of nobody's log, so that
-// a chain that is gone is missed from the first day; or it returns the key that
-// another process stored meanwhile.
-func (l *Log) makeKey(ctx context.Context, keys *seal.Keyring) (sealed []byte, err error) {
+// makeKey stores a key together with the statement that there is one and the
+// empty chains of nobody's log, so that a chain that is gone is missed from the
+// first day; or it returns the key that another process stored at the same time.
+func (l *Log) makeKey(ctx context.Context) (sealed []byte, err error) {
 	key := seal.NewDataKey()
-	fresh, err := keys.Seal(keyPlace(), key)
+	fresh, err := l.keys.Seal(keyPlace(), key)
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
@@ -70,9 +100,8 @@ func (l *Log) makeKey(ctx context.Context, keys *seal.Keyring) (sealed []byte, e
 			return err
 		}
 		n, err := stored.RowsAffected()
-		for lane := int64(0); lane < lanes && n == 1 && err == nil; lane++ {
-			h := head{chain: chain{lane: lane}, mac: []byte{}}
-			_, err = tx.ExecContext(ctx, insertHeadSQL, h.user, h.lane, h.mac, h.sum(key))
+		if err == nil && n == 1 {
+			err = l.first(ctx, tx, key)
 		}
 		if err != nil {
 			return err
@@ -81,4 +110,20 @@ func (l *Log) makeKey(ctx context.Context, keys *seal.Keyring) (sealed []byte, e
 		return err
 	})
 	return sealed, err
+}
+
+// first makes what a new log begins with.
+func (l *Log) first(ctx context.Context, tx *sqldb.Tx, key []byte) error {
+	if !l.anyhow {
+		if err := l.unused(ctx, tx); err != nil {
+			return err
+		}
+	}
+	for lane := range int64(lanes) {
+		h := head{chain: chain{lane: lane}, mac: []byte{}}
+		if _, err := tx.ExecContext(ctx, insertHeadSQL, h.user, h.lane, h.mac, h.sum(key)); err != nil {
+			return err
+		}
+	}
+	return state(ctx, tx, setStatementSQL, l.keys, key)
 }

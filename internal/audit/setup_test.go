@@ -1,9 +1,11 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,6 +22,14 @@ type harness struct {
 	t   testing.TB
 	db  *sqldb.DB
 	now time.Time
+
+	deps   audit.Deps
+	logged bytes.Buffer // of the server
+}
+
+func anyUser(ctx context.Context, q sqldb.Querier) (used bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM users").Scan(&used)
+	return used, err
 }
 
 func build(t testing.TB, db *sqldb.DB) *harness {
@@ -29,7 +39,8 @@ func build(t testing.TB, db *sqldb.DB) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Log, err = audit.Open(t.Context(), audit.Deps{DB: db, Keys: keys, Now: func() time.Time { return h.now }, Log: discard()})
+	h.deps = audit.Deps{DB: db, Keys: keys, Now: func() time.Time { return h.now }, Log: slog.New(slog.NewTextHandler(&h.logged, nil)), Stamp: filepath.Join(t.TempDir(), "audit.stamp"), Used: anyUser}
+	h.Log, err = audit.Open(t.Context(), h.deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,3 +132,11 @@ func (h *harness) problem(v audit.Verification) *audit.Problem {
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// reopen opens the log as the next start of a node does.
+func (h *harness) reopen(stamp string) (*audit.Log, error) {
+	h.t.Helper()
+	d := h.deps
+	d.Stamp = stamp
+	return audit.Open(h.t.Context(), d)
+}

@@ -1,10 +1,14 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"slices"
 )
 
 // verifyBatch is how many rows are read at a time.
@@ -55,9 +59,9 @@ type verifier struct {
 	*Log
 	Verification
 	Verified
-	seen   map[int64]bool   // users that have a chain
-	begun  map[int64]bool   // users whose chain nobody's log knows of
-	anchor map[chain]Anchor // what is still to be found
+	seen   map[int64]bool     // users that have a chain
+	begun  map[int64]bool     // users whose chain nobody's log knows of
+	anchor map[chain][]Anchor // what is still to be found
 }
 
 // Verify reads every entry of the log and returns the first thing that is wrong
@@ -66,15 +70,18 @@ type verifier struct {
 //
 // It finds an entry that was changed, removed, inserted or moved, a chain that
 // is shorter than its head says, a head that was changed or removed, and a
-// user's chain that is gone. Whoever can restore an older state of the database
+// user's chain that is gone. The stamp's anchors are compared as well. Whoever can restore an older state of the database
 // as a whole, heads included, is found out by anchors alone.
 func (l *Log) Verify(ctx context.Context, o Verification) (*Verified, error) {
 	if l.closed != nil {
 		return nil, fmt.Errorf("verify the audit log: %w", l.closed)
 	}
-	v := &verifier{Log: l, Verification: o, seen: map[int64]bool{}, begun: map[int64]bool{}, anchor: map[chain]Anchor{}}
+	v := &verifier{Log: l, Verification: o, seen: map[int64]bool{}, begun: map[int64]bool{}, anchor: map[chain][]Anchor{}}
+	if l.stamp != nil {
+		o.Anchors = append(slices.Clone(o.Anchors), l.stamp.Chains...)
+	}
 	for _, a := range o.Anchors {
-		v.anchor[a.chain()] = a
+		v.anchor[a.chain()] = append(v.anchor[a.chain()], a)
 	}
 	// Users before nobody: a chain that begins meanwhile is then known to
 	// nobody's log when that is read.
@@ -180,11 +187,8 @@ func (v *verifier) entry(last, r *row) error {
 	if !hmac.Equal(r.mac, r.sum(v.key, last.mac)) {
 		return r.problem(r.seq, "was changed, or put where it does not belong (%s, %s)", r.action, r.object)
 	}
-	if a, ok := v.anchor[r.chain]; ok && a.Seq == r.seq {
-		if a.MAC != hexadecimal(r.mac) {
-			return r.problem(r.seq, "is another one than when the anchor was kept")
-		}
-		delete(v.anchor, r.chain)
+	if err := v.anchored(r); err != nil {
+		return err
 	}
 	if r.nobody() && r.action == actionBegin {
 		user, ok := userOf(r.object)
@@ -195,6 +199,21 @@ func (v *verifier) entry(last, r *row) error {
 	}
 	v.Entries++
 	*last = *r
+	return nil
+}
+
+// anchored compares the row with the anchors at its place.
+func (v *verifier) anchored(r *row) error {
+	anchors, ok := v.anchor[r.chain]
+	if !ok {
+		return nil
+	}
+	for _, a := range anchors {
+		if a.Seq == r.seq && a.MAC != hexadecimal(r.mac) {
+			return r.problem(r.seq, "is another one than when the anchor was kept")
+		}
+	}
+	v.anchor[r.chain] = slices.DeleteFunc(anchors, func(a Anchor) bool { return a.Seq == r.seq })
 	return nil
 }
 
@@ -231,10 +250,23 @@ func (v *verifier) complete(ctx context.Context) error {
 			return chain{user: user}.problem(0, "was removed as a whole")
 		}
 	}
-	for _, a := range v.anchor {
+	for a := range left(v.anchor) {
 		return a.chain().problem(a.Seq, "was there when the anchor was kept and is gone, with all after it")
 	}
 	return v.everyUser(ctx)
+}
+
+// left gives the anchors that were not found, the oldest of a chain first.
+func left(anchors map[chain][]Anchor) iter.Seq[Anchor] {
+	return func(yield func(Anchor) bool) {
+		for _, c := range slices.SortedFunc(maps.Keys(anchors), chain.before) {
+			for _, a := range slices.SortedFunc(slices.Values(anchors[c]), func(a, b Anchor) int { return cmp.Compare(a.Seq, b.Seq) }) {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // everyUser makes sure that whoever exists has a log.

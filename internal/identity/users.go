@@ -85,6 +85,15 @@ func (s *Service) taken(ctx context.Context, email, name string) error {
 	return fault.Conflict("email: %s has a user already", email)
 }
 
+// AnyIn reports whether q's database has a user at all.
+func AnyIn(ctx context.Context, q sqldb.Querier) (bool, error) {
+	rows, err := New(q).listUsers(ctx, listUsersParams{PageSize: 1})
+	if err != nil {
+		return false, fmt.Errorf("look for a user: %w", err)
+	}
+	return len(rows) > 0, nil
+}
+
 // AnyUser reports whether there is a user at all.
 func (s *Service) AnyUser(ctx context.Context) (bool, error) {
 	users, err := s.ListUsers(ctx, 0, 1)
