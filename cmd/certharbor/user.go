@@ -17,7 +17,7 @@ import (
 
 func userCommand(environ []string) *cobra.Command {
 	cmd := group("user", "Make and look after users", "  certharbor user list\n  certharbor user create --email me@example.org --password-stdin < password.txt",
-		userCreate(environ), userList(environ), userDisable(environ), userEnable(environ), userSetAdmin(environ), userSetPassword(environ))
+		userCreate(environ), userList(environ), userApprove(environ), userDisable(environ), userEnable(environ), userSetAdmin(environ), userSetPassword(environ))
 	for _, sub := range cmd.Commands() {
 		app.OperatorFlags(sub.Flags())
 	}
@@ -115,6 +115,23 @@ func userList(environ []string) *cobra.Command {
 						return w.Flush()
 					}
 				}
+			})
+		},
+	}
+}
+
+func userApprove(environ []string) *cobra.Command {
+	return &cobra.Command{
+		Use: "approve USER", Short: "Let in a user who waits for it",
+		Long:    "Let in a user, named by id or e-mail address, who has the status PENDING because registration is by approval. The user is told by mail.",
+		Example: "  certharbor user approve me@example.org", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withUsers(cmd, environ, func(users *identity.Service) error {
+				u, err := users.FindUser(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return users.Approve(cmd.Context(), u.ID)
 			})
 		},
 	}

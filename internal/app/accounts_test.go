@@ -85,6 +85,7 @@ func TestANewPersonByMail(t *testing.T) {
 			return nil
 		}})
 		c := settings(t, db)
+		c.Registration = "open"
 		c.SMTPURL = "smtp://" + mailtest.User + ":" + mailtest.Password + "@" + server.Address + "?tls=required&from=noreply%40example.org&ca-file=" + url.QueryEscape(server.CAFile)
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
@@ -137,6 +138,7 @@ func TestWithoutAMailServer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db sqldb.Config) {
 		c := settings(t, db)
+		c.Registration = "open"
 		p := start(t, c, app.Options{}, nil)
 		p.anonymous().general(200, "register", "new@example.org", "password", password)
 		var found []string

@@ -151,10 +151,14 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
+	registration, err := identity.ParseRegistration(a.config.Registration)
+	if err != nil {
+		return fmt.Errorf("registration: %w", err)
+	}
 	s.mail = mail.NewService(mail.Deps{DB: a.db, Audit: trail, Keys: a.keys, Transport: transport, Log: a.log, Now: a.now})
 	s.identity = identity.NewService(identity.Deps{
 		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(), Limits: limits,
-		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(),
+		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(), Registration: registration,
 	})
 	s.passkeys = passkeys.NewService(passkeys.Deps{
 		DB: a.db, Audit: trail, Identity: s.identity, Limiter: s.limiter, Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),

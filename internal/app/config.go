@@ -42,6 +42,7 @@ type Config struct {
 	MasterKeyFile     string   `koanf:"master-key-file"`
 	SMTPURL           string   `koanf:"smtp-url"`
 	Limits            []string `koanf:"limits"`
+	Registration      string   `koanf:"registration"`
 
 	GitHub             string   `koanf:"github"`
 	Weixin             string   `koanf:"weixin"`
@@ -69,11 +70,12 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("acme-allow-cidrs", nil, "special `ranges` that ACME directories may be in")
 	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
 	f.String("smtp-url", "", "mail server, smtp://user:password@host:587?from=`address`; empty: mail is written to outbox in the data folder")
+	f.String("registration", "closed", "who may make an account: closed (administrators alone), approval (an administrator lets each one in) or open")
 	f.StringSlice("limits", nil, "other `limits` on guessing, for example wrong-passwords-per-account=10/15m,resets-per-account=5/1h")
-	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`; empty: off")
+	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`,registration=…,domains=…; empty: off")
 	f.String("weixin", "", "sign in with Weixin, app_id=…,app_secret_file=`file`; empty: off")
 	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
-	f.String("solana", "on", "sign in with a Solana wallet, on or off")
+	f.String("solana", "on", "sign in with a Solana wallet, on or off; on,registration=open lets new users in")
 	f.StringSlice("provider-allow-cidrs", nil, "special `ranges` that the providers to sign in with may be in")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
@@ -208,6 +210,9 @@ func (c Config) Check() error {
 	if _, err := identity.ParseLimits(c.Limits); err != nil {
 		bad("limits", "%w", err)
 	}
+	if _, err := identity.ParseRegistration(c.Registration); err != nil {
+		bad("registration", "%w", err)
+	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
 	}
@@ -282,6 +287,7 @@ func (c Config) Shown() []string {
 		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
 		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
 		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp,
+		"registration: " + cmp.Or(c.Registration, "closed"),
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
 		"log-level: " + c.LogLevel, "log-format: " + c.LogFormat,

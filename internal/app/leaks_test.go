@@ -21,7 +21,9 @@ func TestLeaksAreFound(t *testing.T) {
 	onEach(t, func(t *testing.T, db sqldb.Config) {
 		var leaks, planted []string
 		t.Run("program", func(t *testing.T) {
-			p := start(t, settings(t, db), app.Options{}, nil)
+			c := settings(t, db)
+			c.Registration = "open"
+			p := start(t, c, app.Options{}, nil)
 			p.leak = func(what string) { leaks = append(leaks, what) }
 			me := p.person("me@example.org")
 			me.enrol(publicID(1))

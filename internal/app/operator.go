@@ -8,6 +8,8 @@ import (
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/identity"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -21,10 +23,30 @@ func Users(ctx context.Context, c Config) (*identity.Service, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	service := identity.NewService(identity.Deps{
-		DB: db, Audit: operatorLog(ctx, c, db), Limiter: ratelimit.NewLimiter(db, time.Now), Log: log, Now: time.Now,
-	})
-	return service, func() { _ = db.Close() }, nil
+	deps := identity.Deps{
+		DB: db, Audit: operatorLog(ctx, c, db), Limiter: ratelimit.NewLimiter(db, time.Now), Log: log, Now: time.Now, BaseURL: c.PublicURL(),
+	}
+	if letters := operatorMail(ctx, c, db, log); letters != nil {
+		deps.Mail = letters
+	}
+	return identity.NewService(deps), func() { _ = db.Close() }, nil
+}
+
+// operatorMail writes letters that a server sends, or is nil without the master
+// key, which seals them.
+func operatorMail(ctx context.Context, c Config, db *sqldb.DB, log *slog.Logger) *mail.Service {
+	keys, err := openKeyring(ctx, db, c.masterKeyPath())
+	if err != nil {
+		return nil
+	}
+	letters, registry := mail.NewService(mail.Deps{DB: db, Keys: keys, Log: log, Now: time.Now}), jobs.NewRegistry()
+	letters.Register(registry)
+	engine, err := jobs.New(ctx, db, registry, log)
+	if err != nil {
+		return nil
+	}
+	letters.UseJobs(engine)
+	return letters
 }
 
 // VerifyAudit verifies the audit log of the settings' database, whether the

@@ -18,9 +18,8 @@ var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_ke
 // whole are the statements that may read a table whole or sort what they read,
 // and why.
 var whole = map[string]string{
-	"identity.confirmedUser": "stops at the first that fits, and the first user of all is one",
-	"certs.usersDue":         "its plan names the list of users that it makes, of 5,000 at the most, and no table",
-	"issuance.challengesOf":  "sorts the challenges of one order: as many as it has names, a hundred at the most",
+	"certs.usersDue":        "its plan names the list of users that it makes, of 5,000 at the most, and no table",
+	"issuance.challengesOf": "sorts the challenges of one order: as many as it has names, a hundred at the most",
 }
 
 // Every statement of the program finds its rows through an index, in tables of

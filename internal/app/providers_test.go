@@ -36,6 +36,7 @@ func withProviders(t *testing.T, c *app.Config) (providertest.GitHub, providerte
 	c.Weixin = "app_id=" + weixin.ClientID + ",app_secret=" + weixin.ClientSecret + ",authorize_url=" + weixin.URL + "/connect/qrconnect,api_url=" + weixin.URL
 	c.OIDC = []string{"name=corp,title=Corp,issuer=" + corp.URL + ",client_id=" + corp.ClientID + ",client_secret=" + corp.ClientSecret}
 	c.ProviderAllowCIDRs = []string{"127.0.0.0/8"}
+	c.Registration = "open"
 	return github, weixin, corp
 }
 

@@ -12,7 +12,7 @@ import (
 
 // setupLine is what the start of the server says to its operator, on standard
 // output and nowhere else.
-var setupLine = regexp.MustCompile(`(?m)^Nobody can sign in yet.*#token=([A-Za-z0-9_-]+)$`)
+var setupLine = regexp.MustCompile(`(?m)^There is no administrator yet.*#token=([A-Za-z0-9_-]+)$`)
 
 // mailed goes through everything that is opened by a link or by a code of a
 // mail, right and wrong, and returns these secrets.

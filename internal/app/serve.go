@@ -62,7 +62,7 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 	log.Info("serving", "listen", servers[0].listener.Addr().String(), "base_url", c.PublicURL(), "database", string(a.db.Dialect()), "version", version)
 	fmt.Fprintf(stdout, "CertHarbor %s serves %s\n", version, c.PublicURL())
 	if link != "" {
-		fmt.Fprintf(stdout, "Nobody can sign in yet. Make the first administrator, once, within 24 hours: %s\n", link)
+		fmt.Fprintf(stdout, "There is no administrator yet. Make the first one, once, within 24 hours: %s\n", link)
 	}
 
 	var cause error

@@ -21,7 +21,7 @@ func (c Config) signInSettings() providers.Raw {
 // flattenSignIn lets the members of a provider stand below its name in the YAML
 // file: they become the one text that the flag takes.
 func flattenSignIn(k *koanf.Koanf) error {
-	for _, name := range []string{"github", "weixin"} {
+	for _, name := range []string{"github", "weixin", "solana"} {
 		if nested, ok := k.Get(name).(map[string]any); ok {
 			text, err := joinMembers(name, nested)
 			if err != nil {
@@ -59,6 +59,9 @@ func joinMembers(setting string, members map[string]any) (string, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value := fmt.Sprint(members[name])
+		if _, ok := members[name].([]any); ok {
+			value = strings.Trim(value, "[]") // of domains, separated by spaces
+		}
 		if strings.Contains(value, ",") {
 			return "", fmt.Errorf("%s: %s: must hold no comma; a secret that does goes into a file, *_secret_file", setting, name)
 		}

@@ -32,8 +32,12 @@ const (
 // address as it is kept. Whether there is one already is found out by a job, so
 // that neither the answer nor its time tells: a new address gets a code, a
 // taken one a mail that says so. Errors: 5000 naming what is wrong, 5030 for a
-// user name that is taken, 5013 over the limits.
+// user name that is taken, 5013 over the limits, 5022 while registration is
+// closed.
 func (s *Service) SignUp(ctx context.Context, r Registration) (string, error) {
+	if err := s.registration.admits(); err != nil {
+		return "", err
+	}
 	email, err := NormalizeEmail(r.Email)
 	if err != nil {
 		return "", err
@@ -137,9 +141,17 @@ type asking struct {
 func (s *Service) asking(ctx context.Context, kind, email string, account, address Limit) asking {
 	return asking{
 		limiter: s.limiter, account: hiddenBucket(kind+".account", email), accountLimit: account,
-		address: kind + ".address " + ratelimit.AddressKey(web.ClientIP(ctx)), addressLimit: address,
+		address: addressBucket(ctx, kind), addressLimit: address,
 	}
 }
+
+func addressBucket(ctx context.Context, kind string) string {
+	return kind + ".address " + ratelimit.AddressKey(web.ClientIP(ctx))
+}
+
+// registrationBucket counts the users that come from an address, by whatever
+// door.
+func registrationBucket(ctx context.Context) string { return addressBucket(ctx, kindRegister) }
 
 // check refuses when either limit is reached.
 func (a asking) check(ctx context.Context, q sqldb.Querier) error {

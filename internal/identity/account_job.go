@@ -46,6 +46,9 @@ func (s *Service) handleRequest(ctx context.Context, id int64) error {
 // brings its own password into force: otherwise somebody else's registration
 // could slip a password under the owner's code.
 func (s *Service) register(ctx context.Context, tx *sqldb.Tx, r takeAccountRequestRow) error {
+	if s.registration == RegistrationClosed {
+		return nil // since
+	}
 	now := s.now().UnixMilli()
 	inserted, err := New(tx).insertUnconfirmedUser(ctx, insertUnconfirmedUserParams{
 		Email: r.Email, CountryOfResidence: r.CountryOfResidence, Password: r.Password, Now: now,
@@ -97,11 +100,14 @@ func (s *Service) sendReset(ctx context.Context, tx *sqldb.Tx, r takeAccountRequ
 		return err
 	}
 	user, err := New(tx).userByEmail(ctx, r.Email)
-	if sqldb.Is(err, sqldb.ErrNotFound) || err == nil && Status(user.Status) == StatusDisabled {
+	if sqldb.Is(err, sqldb.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read a user: %w", err)
+	}
+	if s.statusAfterReset(Status(user.Status)) == "" {
+		return nil
 	}
 	if err := s.post(ctx, tx, user.ID, "reset-code", r.Email, s.resetLetter(code, r.Ip)); err != nil {
 		return err

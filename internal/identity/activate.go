@@ -12,9 +12,13 @@ import (
 
 // Activate confirms an e-mail address with the code that was sent to it and
 // returns the address as it is kept. The registration that the code belongs to
-// comes into force; a user name that was taken meanwhile is left out. Errors:
-// 5000 with one message for every refusal, 5013.
+// comes into force; a user name that was taken meanwhile is left out. Where an
+// administrator lets users in, the user waits for that. Errors: 5000 with one
+// message for every refusal, 5013, 5022 while registration is closed.
 func (s *Service) Activate(ctx context.Context, email, code string) (string, error) {
+	if err := s.registration.admits(); err != nil {
+		return "", err
+	}
 	email, err := NormalizeEmail(email)
 	if err != nil {
 		return "", err
@@ -47,7 +51,7 @@ func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tr
 		}
 	}
 	_, err = New(tx).activateUser(ctx, activateUserParams{
-		Name: r.Name, CountryOfResidence: r.CountryOfResidence, Password: r.Password, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
+		Status: string(s.registration.status()), Name: r.Name, CountryOfResidence: r.CountryOfResidence, Password: r.Password, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
 	})
 	if err != nil {
 		return fmt.Errorf("activate a user: %w", err)
@@ -55,16 +59,22 @@ func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tr
 	if _, err := New(tx).deleteCodesOf(ctx, deleteCodesOfParams{Email: email, Purpose: purposeActivate}); err != nil {
 		return fmt.Errorf("drop codes: %w", err)
 	}
+	if s.registration.status() == StatusPending {
+		if err := s.tellPending(ctx, tx, user.ID, email); err != nil {
+			return err
+		}
+	}
 	return s.audit.Record(ctx, tx, audit.Entry{
-		UserID: user.ID, Action: "user.activate", Object: userObject(user.ID), Detail: map[string]any{"email": email, "ip": web.ClientIP(ctx)},
+		UserID: user.ID, Action: "user.activate", Object: userObject(user.ID),
+		Detail: map[string]any{"email": email, "ip": web.ClientIP(ctx), "status": s.registration.status()},
 	})
 }
 
 // ResetPassword gives the account with the address a new password, for the code
 // that was sent to it, ends all of its sessions, forgets the wrong passwords
 // that were counted, and returns the address as it is kept. The code proves the
-// address, so an INACTIVE user becomes ACTIVE. Errors: 5000 with one message
-// for every refusal of the code, 5013.
+// address, so it stands for the activation of an INACTIVE user as well. Errors:
+// 5000 with one message for every refusal of the code, 5013.
 func (s *Service) ResetPassword(ctx context.Context, email, code, password string) (string, error) {
 	email, err := NormalizeEmail(email)
 	if err != nil {
@@ -106,11 +116,12 @@ func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) e
 	if err != nil {
 		return err
 	}
-	if user.Status == StatusDisabled {
+	status := s.statusAfterReset(user.Status)
+	if status == "" {
 		return errCode
 	}
 	_, err = New(tx).activateUser(ctx, activateUserParams{
-		Name: user.Name, CountryOfResidence: user.CountryOfResidence, Password: hash, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
+		Status: string(status), Name: user.Name, CountryOfResidence: user.CountryOfResidence, Password: hash, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
 	})
 	if err != nil {
 		return fmt.Errorf("set a password: %w", err)
@@ -128,6 +139,19 @@ func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) e
 	return s.audit.Record(ctx, tx, audit.Entry{
 		UserID: user.ID, Action: "user.reset_password", Object: userObject(user.ID), Detail: map[string]any{"sessions_ended": ended, "ip": web.ClientIP(ctx)},
 	})
+}
+
+// statusAfterReset is what a user becomes who has proved the address with a code
+// for a new password, "" for who must not have one. It admits nobody whom the
+// code of a registration would not.
+func (s *Service) statusAfterReset(status Status) Status {
+	switch {
+	case status == StatusDisabled, status == StatusInactive && s.registration == RegistrationClosed:
+		return ""
+	case status == StatusInactive:
+		return s.registration.status()
+	}
+	return status
 }
 
 // lockByEmail reads the user with the address and keeps it so until tx ends.

@@ -73,16 +73,20 @@ func (in *SignedIn) reply() *web.Reply[generalAnswer] {
 }
 
 type nameInput struct {
-	Name string `query:"name" required:"true" doc:"A user name."`
+	Name string `query:"name" doc:"A user name. Without it the answer says who can register."`
 }
 
 type nameAnswer struct {
-	Available bool `json:"available"`
+	Available    *bool            `json:"available,omitempty" doc:"With a name: whether it is free."`
+	Registration RegistrationMode `json:"registration,omitempty" enum:"closed,approval,open" doc:"Without a name: who can make an account."`
 }
 
 func (s *Service) getGeneral(ctx context.Context, in *nameInput) (nameAnswer, error) {
+	if in.Name == "" {
+		return nameAnswer{Registration: s.registration}, nil
+	}
 	available, err := s.NameAvailable(ctx, in.Name)
-	return nameAnswer{Available: available}, err
+	return nameAnswer{Available: &available}, err
 }
 
 func (s *Service) postSetup(ctx context.Context, in *setupInput) (*web.Reply[generalAnswer], error) {

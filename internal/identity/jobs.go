@@ -27,8 +27,12 @@ func (s *Service) Register(r *jobs.Registry) {
 // unconfirmedAge is how long a registration that nobody confirmed is kept.
 const unconfirmedAge = 7 * 24 * time.Hour
 
+// unapprovedAge is how long a user waits for an administrator.
+const unapprovedAge = 30 * 24 * time.Hour
+
 // Sweep deletes the sessions and codes that have expired, which admit nobody
-// before that either, and the users who were never confirmed.
+// before that either, and the users who were never confirmed or never let
+// in.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	return s.db.InTx(ctx, func(tx *sqldb.Tx) error {
@@ -42,6 +46,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweep codes: %w", err)
 		}
 		if _, err := New(tx).deleteUnconfirmedUsers(ctx, now.Add(-unconfirmedAge).UnixMilli()); err != nil {
+			return fmt.Errorf("sweep users: %w", err)
+		}
+		if _, err := New(tx).deleteUnapprovedUsers(ctx, now.Add(-unapprovedAge).UnixMilli()); err != nil {
 			return fmt.Errorf("sweep users: %w", err)
 		}
 		return nil

@@ -5,7 +5,7 @@ RETURNING id;
 
 -- name: insertFederatedUser :one
 INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
-VALUES (sqlc.arg(email), sqlc.arg(name), '', '', 'ACTIVE', '[]', sqlc.arg(now), sqlc.arg(now))
+VALUES (sqlc.arg(email), sqlc.arg(name), '', '', sqlc.arg(status), '[]', sqlc.arg(now), sqlc.arg(now))
 ON CONFLICT DO NOTHING
 RETURNING id;
 
@@ -93,10 +93,13 @@ ON CONFLICT DO NOTHING;
 UPDATE users SET country_of_residence = $1, password = $2, updated_at = $3 WHERE id = $4 AND status = 'INACTIVE';
 
 -- name: activateUser :execrows
-UPDATE users SET status = 'ACTIVE', name = $1, country_of_residence = $2, password = $3, updated_at = $4 WHERE id = $5;
+UPDATE users SET status = $1, name = $2, country_of_residence = $3, password = $4, updated_at = $5 WHERE id = $6;
 
 -- name: deleteUnconfirmedUsers :execrows
 DELETE FROM users WHERE status = 'INACTIVE' AND updated_at <= $1;
+
+-- name: deleteUnapprovedUsers :execrows
+DELETE FROM users WHERE status = 'PENDING' AND updated_at <= $1;
 
 -- name: insertCode :exec
 INSERT INTO account_codes (email, purpose, code_hash, tries, name, country_of_residence, password, created_at, expires_at)
@@ -123,8 +126,8 @@ SELECT key_sealed FROM code_keys WHERE id = $1;
 -- name: insertCodeKey :exec
 INSERT INTO code_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING;
 
--- name: confirmedUser :one
-SELECT id FROM users WHERE status <> 'INACTIVE' ORDER BY id LIMIT 1;
+-- name: administrators :many
+SELECT id FROM users WHERE roles <> '[]' AND roles LIKE '%"admin"%' ORDER BY id LIMIT CAST(sqlc.arg(most) AS BIGINT);
 
 -- name: insertSetupToken :exec
 INSERT INTO setup_tokens (token_hash, created_at) VALUES ($1, $2);

@@ -10,10 +10,11 @@ import (
 )
 
 const activateUser = `-- name: activateUser :execrows
-UPDATE users SET status = 'ACTIVE', name = $1, country_of_residence = $2, password = $3, updated_at = $4 WHERE id = $5
+UPDATE users SET status = $1, name = $2, country_of_residence = $3, password = $4, updated_at = $5 WHERE id = $6
 `
 
 type activateUserParams struct {
+	Status             string
 	Name               string
 	CountryOfResidence string
 	Password           string
@@ -23,6 +24,7 @@ type activateUserParams struct {
 
 func (q *Queries) activateUser(ctx context.Context, arg activateUserParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, activateUser,
+		arg.Status,
 		arg.Name,
 		arg.CountryOfResidence,
 		arg.Password,
@@ -35,15 +37,31 @@ func (q *Queries) activateUser(ctx context.Context, arg activateUserParams) (int
 	return result.RowsAffected()
 }
 
-const confirmedUser = `-- name: confirmedUser :one
-SELECT id FROM users WHERE status <> 'INACTIVE' ORDER BY id LIMIT 1
+const administrators = `-- name: administrators :many
+SELECT id FROM users WHERE roles <> '[]' AND roles LIKE '%"admin"%' ORDER BY id LIMIT CAST($1 AS BIGINT)
 `
 
-func (q *Queries) confirmedUser(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, confirmedUser)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+func (q *Queries) administrators(ctx context.Context, most int64) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, administrators, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const countSessions = `-- name: countSessions :one
@@ -184,6 +202,18 @@ func (q *Queries) deleteSetupTokens(ctx context.Context) (int64, error) {
 	return result.RowsAffected()
 }
 
+const deleteUnapprovedUsers = `-- name: deleteUnapprovedUsers :execrows
+DELETE FROM users WHERE status = 'PENDING' AND updated_at <= $1
+`
+
+func (q *Queries) deleteUnapprovedUsers(ctx context.Context, updatedAt int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteUnapprovedUsers, updatedAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteUnconfirmedUser = `-- name: deleteUnconfirmedUser :execrows
 DELETE FROM users WHERE email = $1 AND email <> '' AND status = 'INACTIVE'
 `
@@ -287,19 +317,25 @@ func (q *Queries) insertCodeKey(ctx context.Context, arg insertCodeKeyParams) er
 
 const insertFederatedUser = `-- name: insertFederatedUser :one
 INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at)
-VALUES ($1, $2, '', '', 'ACTIVE', '[]', $3, $3)
+VALUES ($1, $2, '', '', $3, '[]', $4, $4)
 ON CONFLICT DO NOTHING
 RETURNING id
 `
 
 type insertFederatedUserParams struct {
-	Email string
-	Name  string
-	Now   int64
+	Email  string
+	Name   string
+	Status string
+	Now    int64
 }
 
 func (q *Queries) insertFederatedUser(ctx context.Context, arg insertFederatedUserParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, insertFederatedUser, arg.Email, arg.Name, arg.Now)
+	row := q.db.QueryRowContext(ctx, insertFederatedUser,
+		arg.Email,
+		arg.Name,
+		arg.Status,
+		arg.Now,
+	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err

@@ -41,6 +41,8 @@ type Deps struct {
 	// HTTPS says that the public address is https: cookies are then Secure and
 	// __Host- prefixed although a proxy speaks plain HTTP to us.
 	HTTPS bool
+	// Registration says who may make an account; the zero value means nobody.
+	Registration RegistrationMode
 	// Limits hold back guessing; the zero value means DefaultLimits.
 	Limits Limits
 	// Factors are the other ways to sign in; nil: none until SetFactors.
@@ -51,20 +53,21 @@ type Deps struct {
 
 // Service is the area's rules. Make one with NewService.
 type Service struct {
-	db        *sqldb.DB
-	audit     *audit.Log
-	limiter   *ratelimit.Limiter
-	log       *slog.Logger
-	now       func() time.Time
-	cookies   cookies
-	limits    Limits
-	passwords *passwords
-	factors   Factors
-	codeKeys  *codeKeys
-	mail      Mailer
-	jobs      Inserter
-	baseURL   string
-	sliding   sync.Map // ids of sessions whose slide is being written
+	db           *sqldb.DB
+	audit        *audit.Log
+	limiter      *ratelimit.Limiter
+	log          *slog.Logger
+	now          func() time.Time
+	cookies      cookies
+	limits       Limits
+	registration RegistrationMode
+	passwords    *passwords
+	factors      Factors
+	codeKeys     *codeKeys
+	mail         Mailer
+	jobs         Inserter
+	baseURL      string
+	sliding      sync.Map // ids of sessions whose slide is being written
 }
 
 // NewService returns the area's service.
@@ -75,9 +78,12 @@ func NewService(d Deps) *Service {
 	if d.Factors == nil {
 		d.Factors = noFactors{}
 	}
+	if d.Registration == "" {
+		d.Registration = RegistrationClosed
+	}
 	return &Service{
 		db: d.DB, audit: d.Audit, limiter: d.Limiter, log: d.Log, now: d.Now,
-		cookies: newCookies(d.CookieName, d.HTTPS), limits: d.Limits, passwords: newPasswords(d.HashSlots, d.Log), factors: d.Factors,
+		cookies: newCookies(d.CookieName, d.HTTPS), limits: d.Limits, registration: d.Registration, passwords: newPasswords(d.HashSlots, d.Log), factors: d.Factors,
 		codeKeys: &codeKeys{db: d.DB, keyring: d.Keys}, mail: d.Mail, baseURL: d.BaseURL,
 	}
 }

@@ -17,13 +17,13 @@ import (
 const setupLifetime = 24 * time.Hour
 
 // errSetup is the one refusal of a setup token.
-var errSetup = fault.Unauthorized("The setup link is used, has expired or is wrong; while there is no user, a restart of the server prints another.")
+var errSetup = fault.Unauthorized("The setup link is used, has expired or is wrong; while there is no administrator, a restart of the server prints another.")
 
 // SetupToken returns the secret of a link with which the first administrator is
-// made, or "" when there is somebody already. Registrations that nobody
-// confirmed do not count, lest a stranger's keep the operator out.
+// made, or "" when there is one. Other users do not count, lest a stranger's
+// keep the operator out.
 func (s *Service) SetupToken(ctx context.Context) (string, error) {
-	if exists, err := s.anyConfirmed(ctx, s.db.Reader()); err != nil || exists {
+	if exists, err := s.anyAdministrator(ctx, s.db.Reader()); err != nil || exists {
 		return "", err
 	}
 	token := seal.NewToken("", 32)
@@ -37,8 +37,10 @@ func (s *Service) SetupToken(ctx context.Context) (string, error) {
 }
 
 // Setup makes the first administrator and signs in. It works once, for one of
-// the links there are, and not any more as soon as there is a user. Errors:
-// 5018 for any other token, 5000 naming what is wrong with the rest.
+// the links there are, as long as there is no administrator, whoever else there
+// is. Errors:
+// 5018 for any other token, 5000 naming what is wrong with the rest, 5030 for an
+// address or a name that has a user.
 func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn, error) {
 	n.Admin = true
 	p, err := n.check()
@@ -85,6 +87,9 @@ func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn
 		in.Cookie, in.User, err = s.SignIn(ctx, tx, id, passwordMethod())
 		return err
 	})
+	if sqldb.Is(err, sqldb.ErrConflict) { // users can be there before the first administrator
+		return nil, s.taken(ctx, p.Email, n.Name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +107,7 @@ func (s *Service) checkSetup(ctx context.Context, q sqldb.Querier, token string)
 	if err != nil {
 		return fmt.Errorf("look up a setup link: %w", err)
 	}
-	exists, err := s.anyConfirmed(ctx, q)
+	exists, err := s.anyAdministrator(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -112,15 +117,12 @@ func (s *Service) checkSetup(ctx context.Context, q sqldb.Querier, token string)
 	return nil
 }
 
-func (s *Service) anyConfirmed(ctx context.Context, q sqldb.Querier) (bool, error) {
-	_, err := New(q).confirmedUser(ctx)
-	if sqldb.Is(err, sqldb.ErrNotFound) {
-		return false, nil
-	}
+func (s *Service) anyAdministrator(ctx context.Context, q sqldb.Querier) (bool, error) {
+	ids, err := New(q).administrators(ctx, 1)
 	if err != nil {
-		return false, fmt.Errorf("look for users: %w", err)
+		return false, fmt.Errorf("look for administrators: %w", err)
 	}
-	return true, nil
+	return len(ids) > 0, nil
 }
 
 type setupInput struct {

@@ -86,7 +86,8 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// TestSetupLinksEnd: with the first user, however made, and after a day.
+// TestSetupLinksEnd: with the first administrator, however made, and after a day;
+// other users, whatever they are, leave them good.
 func TestSetupLinksEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
@@ -97,7 +98,19 @@ func TestSetupLinksEnd(t *testing.T) {
 		refused(t, h.setUp(old, ada, adaPass), 401, 5018)
 		secret := token(t, h)
 		makeUser(t, h, bob)
-		refused(t, h.setUp(secret, ada, adaPass), 401, 5018)
+		refused(t, h.setUp(secret, bob, adaPass), 409, 5030, "email")
+		err := db.InTx(t.Context(), func(tx *sqldb.Tx) error {
+			_, err := h.CreateFederated(t.Context(), tx, RegistrationOpen, "stranger", "")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := token(t, h)
+		if w := h.setUp(secret, ada, adaPass); w.Code != http.StatusOK {
+			t.Errorf("a stranger's account ended the link: %d %s", w.Code, w.Body)
+		}
+		refused(t, h.setUp(other, "second@example.org", adaPass), 401, 5018)
 	})
 }
 

@@ -102,17 +102,33 @@ func (h *house) advance(d time.Duration) { h.ms.Add(d.Milliseconds()) }
 
 func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	t.Helper()
-	h := &house{}
-	h.ms.Store(1_700_000_000_000)
-	log := slog.New(slog.DiscardHandler)
 	keys, err := seal.New(seal.NewDataKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.desk = &desk{}
+	h := open(db, keys, adapt...)
+	if h.ada, err = h.CreateUser(t.Context(), NewUser{Email: ada, Name: "ada", Password: adaPass, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.hashes.Store(0)
+	return h
+}
+
+// reopen is another server on the same database, with other settings.
+func reopen(h *house, adapt ...func(*Deps)) *house {
+	other := open(h.db, h.codeKeys.keyring, adapt...)
+	other.ada = h.ada
+	other.ms.Store(h.ms.Load())
+	return other
+}
+
+func open(db *sqldb.DB, keys *seal.Keyring, adapt ...func(*Deps)) *house {
+	h := &house{desk: &desk{}}
+	h.ms.Store(1_700_000_000_000)
+	log := slog.New(slog.DiscardHandler)
 	deps := Deps{
 		DB: db, Audit: audit.New(h.clock), Limiter: ratelimit.NewLimiter(db, h.clock), Log: log, Now: h.clock, HashSlots: 4,
-		Keys: keys, Mail: h.desk, BaseURL: "https://certs.example.org",
+		Keys: keys, Mail: h.desk, BaseURL: "https://certs.example.org", Registration: RegistrationOpen,
 	}
 	for _, f := range adapt {
 		f(&deps)
@@ -126,10 +142,6 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	}
 	h.mux = web.New(web.Options{Log: log, Auth: web.Authenticator{Session: h.Session}, Now: h.clock})
 	h.Mount(h.mux)
-	if h.ada, err = h.CreateUser(t.Context(), NewUser{Email: ada, Name: "ada", Password: adaPass, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
-	h.hashes.Store(0)
 	return h
 }
 

@@ -33,7 +33,7 @@ func (s *Service) LandingPath() string { return landing }
 // in place of the one that the browser had, and returns its cookie. The user is
 // locked until tx ends, so that nobody who is being disabled gets in. A user
 // who does not exist or is not ACTIVE is refused with the 5018 of every refused
-// sign-in.
+// sign-in, one who waits for an administrator with 5022 APPROVAL_PENDING.
 func (s *Service) SignIn(ctx context.Context, tx *sqldb.Tx, userID int64, m Method) (*http.Cookie, User, error) {
 	user, _, err := s.lockActive(ctx, tx, userID)
 	if err != nil {
@@ -108,13 +108,23 @@ func (s *Service) raise(ctx context.Context, tx *sqldb.Tx, c *access.Caller, m M
 	return s.cookies.set(token, web.OverTLS(ctx)), nil
 }
 
-// CreateFederated makes an ACTIVE user without a password, who signs in with a
-// passkey or through a provider, and returns the id. email is an address that
+// CreateFederated makes a user without a password, who signs in with a passkey
+// or through a provider, and returns the id: ACTIVE, or PENDING where an
+// administrator has to let the user in. It
+// counts as a registration from the address of the network (5013). email is an
+// address that
 // the provider says it has verified, or ""; when it has a user already the
 // answer is 5030, because an address alone must not give anybody an account.
 // A registration of the address that nobody has confirmed gives way. A name
 // that is taken or not allowed is left out.
-func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, name, email string) (int64, error) {
+func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, mode RegistrationMode, name, email string) (int64, error) {
+	if err := mode.admits(); err != nil {
+		return 0, err
+	}
+	perAddress := s.limits.RegistrationsPerAddress
+	if err := s.limiter.TakeIn(ctx, tx, registrationBucket(ctx), perAddress.Max, perAddress.Window); err != nil {
+		return 0, err
+	}
 	if email != "" {
 		var err error
 		if email, err = NormalizeEmail(email); err != nil {
@@ -128,7 +138,7 @@ func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, name, email
 		name = ""
 	}
 	insert := func() (int64, error) {
-		return New(tx).insertFederatedUser(ctx, insertFederatedUserParams{Email: email, Name: name, Now: s.now().UnixMilli()})
+		return New(tx).insertFederatedUser(ctx, insertFederatedUserParams{Email: email, Name: name, Status: string(mode.status()), Now: s.now().UnixMilli()})
 	}
 	id, err := insert()
 	if sqldb.Is(err, sqldb.ErrNotFound) && name != "" { // ON CONFLICT left it out: the name may be why
@@ -141,18 +151,30 @@ func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, name, email
 	if err != nil {
 		return 0, fmt.Errorf("create federated user: %w", err)
 	}
-	return id, s.audit.Record(ctx, tx, audit.Entry{UserID: id, Action: "user.create", Object: userObject(id), Detail: map[string]any{"email": email, "federated": true}})
+	err = s.audit.Record(ctx, tx, audit.Entry{
+		UserID: id, Action: "user.create", Object: userObject(id), Detail: map[string]any{"email": email, "federated": true, "status": mode.status()},
+	})
+	if err == nil && mode.status() == StatusPending {
+		err = s.tellPending(ctx, tx, id, email)
+	}
+	return id, err
 }
 
 // lockActive reads the user and keeps it as it is until tx ends; the text is
-// the hash of the password. Who is not ACTIVE is refused.
+// the hash of the password. A user who is not ACTIVE is refused.
 func (s *Service) lockActive(ctx context.Context, tx *sqldb.Tx, userID int64) (User, string, error) {
 	err := lockUser(ctx, tx, userID)
 	if err == nil {
 		var row userRow
-		if row, err = New(tx).userByID(ctx, userID); err == nil && Status(row.Status) == StatusActive {
-			user, err := row.user()
-			return user, row.Password, err
+		if row, err = New(tx).userByID(ctx, userID); err == nil {
+			switch Status(row.Status) {
+			case StatusActive:
+				user, err := row.user()
+				return user, row.Password, err
+			case StatusPending:
+				return User{}, "", errPending()
+			case StatusInactive, StatusDisabled:
+			}
 		}
 	}
 	if err == nil || sqldb.Is(err, sqldb.ErrNotFound) {

@@ -121,7 +121,7 @@ func TestCreateFederated(t *testing.T) {
 		h := build(t, db)
 		create := func(name, email string) (id int64, err error) {
 			err = within(t, db, func(tx *sqldb.Tx) (err error) {
-				id, err = h.CreateFederated(t.Context(), tx, name, email)
+				id, err = h.CreateFederated(t.Context(), tx, RegistrationOpen, name, email)
 				if err == nil {
 					_, _, err = h.SignIn(t.Context(), tx, id, passkeyMethod)
 				}

@@ -16,6 +16,7 @@ type Status string
 // The states of a user.
 const (
 	StatusInactive Status = "INACTIVE" // the e-mail address is not confirmed
+	StatusPending  Status = "PENDING"  // waits for an administrator
 	StatusActive   Status = "ACTIVE"
 	StatusDisabled Status = "DISABLED" // by an administrator
 )

@@ -58,6 +58,7 @@ type Service struct {
 	providers map[string]provider
 	infos     []Info // all ways to sign in, in the order of the settings
 	wallet    bool
+	doors     map[string]Door // by the code of the provider
 }
 
 // NewService returns the area's service.
@@ -68,17 +69,18 @@ func NewService(d Deps) *Service {
 	s := &Service{
 		db: d.DB, audit: d.Audit, identity: d.Identity, limiter: d.Limiter, log: d.Log, now: d.Now,
 		attempts: d.Attempts, providers: map[string]provider{}, infos: []Info{}, wallet: d.Settings.Solana,
+		doors: map[string]Door{kindSolana: d.Settings.Wallet},
 	}
 	s.origin, s.host = publicOrigin(d.BaseURL)
 	calls := client(d.Outbound)
 	if d.Settings.GitHub != nil {
-		s.add(github{settings: *d.Settings.GitHub, client: calls})
+		s.add(github{settings: *d.Settings.GitHub, client: calls}, d.Settings.GitHub.Door)
 	}
 	if d.Settings.Weixin != nil {
-		s.add(weixin{settings: *d.Settings.Weixin, client: calls})
+		s.add(weixin{settings: *d.Settings.Weixin, client: calls}, d.Settings.Weixin.Door)
 	}
 	for _, settings := range d.Settings.OIDC {
-		s.add(&openID{settings: settings, client: calls, now: d.Now})
+		s.add(&openID{settings: settings, client: calls, now: d.Now}, settings.Door)
 	}
 	if s.wallet {
 		s.infos = append(s.infos, walletInfo())
@@ -86,8 +88,8 @@ func NewService(d Deps) *Service {
 	return s
 }
 
-func (s *Service) add(p provider) {
-	s.providers[p.about().Provider] = p
+func (s *Service) add(p provider, door Door) {
+	s.providers[p.about().Provider], s.doors[p.about().Provider] = p, door
 	s.infos = append(s.infos, p.about())
 }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"certharbor.dev/certharbor/internal/identity"
 )
 
 // Settings are the providers that an operator has registered this server with.
@@ -17,11 +19,20 @@ type Settings struct {
 	Weixin *Weixin
 	OIDC   []OIDC
 	Solana bool
+	Wallet Door
+}
+
+// Door says whom a provider lets in who has no account here; bound accounts
+// always sign in.
+type Door struct {
+	Registration identity.RegistrationMode // "": that of the server
+	Domains      []string                  // of verified addresses; none: any address or none
 }
 
 // GitHub is an OAuth app at github.com or a GitHub Enterprise Server.
 type GitHub struct {
 	ClientID, ClientSecret string
+	Door                   Door
 	URL                    string // https://github.com
 	APIURL                 string // https://api.github.com
 }
@@ -29,6 +40,7 @@ type GitHub struct {
 // Weixin is a website application of open.weixin.qq.com.
 type Weixin struct {
 	AppID, AppSecret string
+	Door             Door
 	AuthorizeURL     string // https://open.weixin.qq.com/connect/qrconnect
 	APIURL           string // https://api.weixin.qq.com
 }
@@ -38,15 +50,16 @@ type OIDC struct {
 	Name, Title            string // code, and name for people
 	Issuer                 string // exactly as in the provider's ID tokens
 	ClientID, ClientSecret string // a public client has no secret
+	Door                   Door
 }
 
 // Raw are settings as an operator writes them: members as name=value, separated
 // by commas. A secret may be in a file of its own, client_secret_file=….
 type Raw struct {
-	GitHub string   // client_id, client_secret, url?, api_url?
-	Weixin string   // app_id, app_secret, authorize_url?, api_url?
-	OIDC   []string // name, issuer, client_id, client_secret?, title?
-	Solana string   // on or off
+	GitHub string   // client_id, client_secret, url?, api_url?, registration?, domains?
+	Weixin string   // app_id, app_secret, authorize_url?, api_url?, registration?
+	OIDC   []string // name, issuer, client_id, client_secret?, title?, registration?, domains?
+	Solana string   // on, off, or on,registration=open
 }
 
 // Parse reads the settings and the files of their secrets. The error lists
@@ -55,8 +68,8 @@ func Parse(raw Raw) (Settings, error) {
 	var s Settings
 	var errs []error
 	if raw.GitHub != "" {
-		m := readMembers("github", raw.GitHub, "client_id", "client_secret", "url", "api_url")
-		g := GitHub{ClientID: m.required("client_id"), ClientSecret: m.required("client_secret"), URL: m.address("url", "https://github.com")}
+		m := readMembers("github", raw.GitHub, "client_id", "client_secret", "url", "api_url", "registration", "domains")
+		g := GitHub{ClientID: m.required("client_id"), ClientSecret: m.required("client_secret"), URL: m.address("url", "https://github.com"), Door: m.door()}
 		api := "https://api.github.com"
 		if g.URL != "https://github.com" {
 			api = g.URL + "/api/v3"
@@ -65,10 +78,10 @@ func Parse(raw Raw) (Settings, error) {
 		s.GitHub, errs = &g, append(errs, m.errs...)
 	}
 	if raw.Weixin != "" {
-		m := readMembers("weixin", raw.Weixin, "app_id", "app_secret", "authorize_url", "api_url")
+		m := readMembers("weixin", raw.Weixin, "app_id", "app_secret", "authorize_url", "api_url", "registration")
 		s.Weixin = &Weixin{
 			AppID: m.required("app_id"), AppSecret: m.required("app_secret"),
-			AuthorizeURL: m.address("authorize_url", "https://open.weixin.qq.com/connect/qrconnect"), APIURL: m.address("api_url", "https://api.weixin.qq.com"),
+			AuthorizeURL: m.address("authorize_url", "https://open.weixin.qq.com/connect/qrconnect"), APIURL: m.address("api_url", "https://api.weixin.qq.com"), Door: m.door(),
 		}
 		errs = append(errs, m.errs...)
 	}
@@ -79,19 +92,35 @@ func Parse(raw Raw) (Settings, error) {
 		}
 		s.OIDC, errs = append(s.OIDC, o), append(errs, err...)
 	}
-	s.Solana = raw.Solana != "off"
-	if raw.Solana != "" && raw.Solana != "on" && raw.Solana != "off" {
-		errs = append(errs, errors.New("solana: must be on or off"))
-	}
+	var err []error
+	s.Solana, s.Wallet, err = parseSolana(raw.Solana)
+	errs = append(errs, err...)
 	return s, errors.Join(errs...)
+}
+
+// parseSolana reads on, off, and what follows on: registration=open.
+func parseSolana(text string) (on bool, door Door, errs []error) {
+	word, rest, more := strings.Cut(text, ",")
+	switch {
+	case word == "off" && !more:
+		return false, Door{}, nil
+	case word == "" && !more, word == "on" && !more:
+		return true, Door{}, nil
+	case word == "on":
+		text = rest
+	case !strings.Contains(word, "="):
+		return false, Door{}, []error{errors.New("solana: must be on or off, or on,registration=open")}
+	}
+	m := readMembers("solana", text, "registration")
+	return true, m.door(), m.errs
 }
 
 // oidcName is a segment of a path and a code beside those of the other kinds.
 var oidcName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 func parseOIDC(text string) (OIDC, []error) {
-	m := readMembers("oidc", text, "name", "title", "issuer", "client_id", "client_secret")
-	o := OIDC{Name: m.required("name"), Title: m.values["title"], ClientID: m.required("client_id"), ClientSecret: m.values["client_secret"]}
+	m := readMembers("oidc", text, "name", "title", "issuer", "client_id", "client_secret", "registration", "domains")
+	o := OIDC{Name: m.required("name"), Title: m.values["title"], ClientID: m.required("client_id"), ClientSecret: m.values["client_secret"], Door: m.door()}
 	if o.Name != "" && (!oidcName.MatchString(o.Name) || slices.Contains([]string{kindGitHub, kindWeixin, kindSolana}, o.Name)) {
 		m.badf("name", "must be 1 to 32 of a-z 0-9 - and none of github, weixin and solana")
 	}
@@ -169,6 +198,27 @@ func (m *members) address(name, otherwise string) string {
 		m.badf(name, "%w", err)
 	}
 	return value
+}
+
+// domainName is what can stand behind the @ of an address.
+var domainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// door reads the members registration and domains.
+func (m *members) door() Door {
+	var d Door
+	switch mode := identity.RegistrationMode(m.values["registration"]); mode {
+	case "", identity.RegistrationOpen, identity.RegistrationClosed:
+		d.Registration = mode
+	default:
+		m.badf("registration", "must be open or closed; without it the server's own setting counts")
+	}
+	for domain := range strings.FieldsSeq(strings.ToLower(m.values["domains"])) {
+		if !domainName.MatchString(domain) {
+			m.badf("domains", "must be names such as example.org, separated by spaces")
+		}
+		d.Domains = append(d.Domains, domain)
+	}
+	return d
 }
 
 var errAddress = errors.New("must be https://…, or http:// on a loopback address")

@@ -86,12 +86,17 @@ func (f factors) HasPasskey(context.Context, sqldb.Querier, int64) (bool, error)
 
 func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 	t.Helper()
+	return buildIn(t, db, identity.RegistrationOpen, adapt...)
+}
+
+func buildIn(t testing.TB, db *sqldb.DB, mode identity.RegistrationMode, adapt ...func(*Deps)) *house {
+	t.Helper()
 	h := &house{db: db, log: &logBuffer{}, github: providertest.StartGitHub(t), weixin: providertest.StartWeixin(t), corp: providertest.StartOIDC(t)}
 	h.ms.Store(1_700_000_000_000)
 	h.corp.Now = h.clock
 	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	trail, limiter := audit.New(h.clock), ratelimit.NewLimiter(db, h.clock)
-	h.people = identity.NewService(identity.Deps{DB: db, Audit: trail, Limiter: limiter, Log: log, Now: h.clock, HTTPS: true, Mail: h})
+	h.people = identity.NewService(identity.Deps{DB: db, Audit: trail, Limiter: limiter, Log: log, Now: h.clock, HTTPS: true, Mail: h, Registration: mode})
 	settings, err := Parse(Raw{
 		GitHub: "client_id=" + h.github.ClientID + ",client_secret=" + h.github.ClientSecret + ",url=" + h.github.URL,
 		Weixin: "app_id=" + h.weixin.ClientID + ",app_secret=" + h.weixin.ClientSecret + ",authorize_url=" + h.weixin.URL + "/connect/qrconnect,api_url=" + h.weixin.URL,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
@@ -17,8 +19,10 @@ import (
 var errRaced = errors.New("the account was bound meanwhile")
 
 // signIn signs in the user to whom the account is bound, in place of the
-// session that the browser had, or makes one. Errors: 5018 when the user is not
-// ACTIVE, 5030 when the account's address has a user already.
+// session that the browser had, or makes one where registration allows it.
+// Errors: 5018 when the user is not ACTIVE, 5022 when no user may be made or the
+// user waits for an administrator, 5013 for too many new users from an address,
+// 5030 when the account's address has a user already.
 func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity.Method) (user identity.User, cookie *http.Cookie, err error) {
 	var refused error
 	enter := func(tx *sqldb.Tx) error {
@@ -28,7 +32,7 @@ func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity
 			return err
 		}
 		cookie, user, err = s.identity.SignIn(ctx, tx, userID, m)
-		if fault.Is(err, fault.CodeUnauthorized) { // the user is disabled
+		if fault.Is(err, fault.CodeUnauthorized) || fault.Is(err, fault.CodeForbidden) { // disabled, or not let in yet
 			refused = err
 			return s.recordRefusal(ctx, tx, a, userID, "the user is not active")
 		}
@@ -39,7 +43,7 @@ func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity
 		err = s.db.InTx(ctx, enter)
 	}
 	switch {
-	case fault.Is(err, fault.CodeConflict), fault.Is(err, fault.CodeInvalid):
+	case fault.Is(err, fault.CodeConflict), fault.Is(err, fault.CodeInvalid), fault.Is(err, fault.CodeForbidden):
 		err = s.refuse(ctx, a, err)
 	case err == nil:
 		err = refused
@@ -61,11 +65,27 @@ func (s *Service) owner(ctx context.Context, tx *sqldb.Tx, provider string, who 
 	if _, err := identity.NormalizeEmail(email); err != nil {
 		email = "" // no address that we could use is none
 	}
-	userID, err := s.identity.CreateFederated(ctx, tx, who.userName, email)
+	userID, err := s.identity.CreateFederated(ctx, tx, s.mode(provider, email), who.userName, email)
 	if err != nil {
 		return 0, err
 	}
 	return userID, s.insert(ctx, tx, userID, provider, who, now)
+}
+
+// mode says whether the provider may bring a new user with this verified
+// address, "" for none.
+func (s *Service) mode(provider, email string) identity.RegistrationMode {
+	door, mode := s.doors[provider], s.identity.Registration()
+	if door.Registration != "" {
+		mode = door.Registration
+	}
+	if len(door.Domains) == 0 {
+		return mode
+	}
+	if domain := email[strings.LastIndexByte(email, '@')+1:]; !slices.Contains(door.Domains, strings.ToLower(domain)) {
+		return identity.RegistrationClosed
+	}
+	return mode
 }
 
 // insert binds the account to the user, who has none of the provider yet.

@@ -192,7 +192,7 @@ const refuseOnce = `(() => {
 // TestAccountPage: what a new user does first, in a real browser.
 func TestAccountPage(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, "--registration", "open")
 	p := browser.Open(t)
 	device := p.Authenticator()
 	p.Go(s.url + "/account")

@@ -52,7 +52,7 @@ const walletScript = `(async () => {
 // leaves, comes back with the wallet and unbinds GitHub, in a real browser.
 func TestProvidersOnTheAccountPage(t *testing.T) {
 	t.Parallel()
-	s := start(t, "--github", "client_id=id,client_secret=secret,url="+github(t), "--provider-allow-cidrs", "127.0.0.0/8")
+	s := start(t, "--github", "client_id=id,client_secret=secret,registration=open,url="+github(t), "--provider-allow-cidrs", "127.0.0.0/8")
 	p := browser.Open(t)
 	p.Go(s.url + "/account")
 	p.Wait("location.hostname === 'localhost' && document.body.dataset.ready")

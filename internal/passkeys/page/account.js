@@ -125,6 +125,7 @@ async function show() {
   $('who').textContent = user ? `${user.email || user.name} (${(status.amr || []).join(', ')}; ${status.acr})` : 'Not signed in.';
   $('outside').hidden = user !== null;
   $('inside').hidden = $('sign-out').hidden = user === null;
+  if (!user) $('newcomers').hidden = (await call('GET', '/auth/general')).registration === 'closed';
   offered = await call('GET', '/auth/providers').catch(() => offered);
   choices('providers', 'Sign in with', offered, signInWith);
   if (!user) {
