@@ -58,7 +58,10 @@ func (s *Service) assign(ctx context.Context, userID, certID int64, find func(q 
 		if added == 0 {
 			return nil
 		}
-		if err := s.announce(ctx, tx, &c, all); err != nil {
+		if err := s.planReissue(ctx, tx, &c, &m, all); err != nil {
+			return err
+		}
+		if err := s.announce(ctx, tx, &c, &m, all); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, audit.Entry{
@@ -143,8 +146,8 @@ func (s *Service) unassign(ctx context.Context, userID, deviceID, certID int64) 
 
 // DeviceKeyChanged implements devices.KeyListener: what was sealed to the old
 // key is dropped, what the server can open is sealed to the new one, and the
-// device is told to fetch every assigned certificate again (wire.md section 4).
-// The rest is pending until a re-issue.
+// device is told to fetch every assigned certificate that it can fetch.
+// The rest is pending until a re-issue, which is planned.
 func (s *Service) DeviceKeyChanged(ctx context.Context, tx *sqldb.Tx, d devices.Device) error {
 	ids, err := New(tx).assignedTo(ctx, d.ID)
 	if err != nil {
@@ -153,8 +156,13 @@ func (s *Service) DeviceKeyChanged(ctx context.Context, tx *sqldb.Tx, d devices.
 	if err := New(tx).dropDeviceWraps(ctx, d.ID); err != nil {
 		return fmt.Errorf("drop wraps for the old key: %w", err)
 	}
-	records := make([]Certificate, 0, len(ids))
-	wrapped := make([][]assignee, 0, len(ids))
+	type record struct {
+		Certificate
+
+		m       materialRow
+		devices []assignee // this one
+	}
+	records := make([]record, 0, len(ids))
 	for _, id := range ids { // all locks first, the lock of the stream last
 		c, err := s.lock(ctx, tx, d.UserID, id)
 		if err != nil {
@@ -168,10 +176,14 @@ func (s *Service) DeviceKeyChanged(ctx context.Context, tx *sqldb.Tx, d devices.
 		if err := s.wrapMissing(ctx, tx, c.Policy, &m, one); err != nil {
 			return err
 		}
-		records, wrapped = append(records, c), append(wrapped, one)
+		if err := s.planReissue(ctx, tx, &c, &m, one); err != nil {
+			return err
+		}
+		records = append(records, record{c, m, one})
 	}
 	for i := range records {
-		if err := s.announce(ctx, tx, &records[i], wrapped[i]); err != nil {
+		r := &records[i]
+		if err := s.announce(ctx, tx, &r.Certificate, &r.m, r.devices); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"certharbor.dev/certharbor/internal/feed"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -140,20 +139,6 @@ func (s *Service) wrapMissing(ctx context.Context, tx *sqldb.Tx, policy Policy, 
 		}
 		if err := s.wrap(ctx, tx, m.CertID, m.KeyVersion, dataKey, &devices[i]); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// announce emits cert.updated to the devices.
-func (s *Service) announce(ctx context.Context, tx *sqldb.Tx, c *Certificate, devices []assignee) error {
-	for i := range devices {
-		ref := feed.CertRef{CertID: c.ID, Serial: c.SerialNumber}
-		if devices[i].keyFP != nil {
-			ref = ref.WrappedWith(base64Text(devices[i].keyFP))
-		}
-		if err := s.Feed.Append(ctx, tx, devices[i].deviceID, feed.CertUpdated(ref)); err != nil {
-			return fmt.Errorf("signal cert.updated: %w", err)
 		}
 	}
 	return nil

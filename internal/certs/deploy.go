@@ -55,14 +55,10 @@ func (s *Service) assigned(ctx context.Context, userID, deviceID, certID int64) 
 	return c, row, err
 }
 
-// deliver gives the materials in the form that custody allows, or the fault
-// (the table of wire.md 7.4).
+// deliver gives the materials in the form that custody allows, or the fault.
 func (s *Service) deliver(ctx context.Context, c *Certificate, row *deployableRow, deviceID int64) (*DeployMaterials, error) {
 	m := &row.MaterialRow
-	form, err := Custody{
-		Policy: c.Policy, ServerDecryptExport: c.ServerDecryptExport, Issued: m.ChainPem != "", HasKey: m.KeyCiphertext != nil,
-		WrappedForDevice: row.SealedBox != nil,
-	}.Decide()
+	form, err := custody(c, m, row.SealedBox != nil).Decide()
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,12 @@ func (s *Service) ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64
 			}
 		}
 		if len(rows) < strayBatch {
-			return nil
+			break
 		}
 	}
+	err := New(tx).hastenReissues(ctx, hastenReissuesParams{At: s.Now().Add(reissueGather).UnixMilli(), Latest: latest})
+	if err != nil {
+		return fmt.Errorf("bring back re-issues: %w", err)
+	}
+	return nil
 }

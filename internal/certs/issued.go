@@ -78,7 +78,13 @@ func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain C
 			return err
 		}
 	}
-	return s.announce(ctx, tx, c, devices)
+	if m, err = materials(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	if err := s.planReissue(ctx, tx, c, &m, devices); err != nil {
+		return err
+	}
+	return s.announce(ctx, tx, c, &m, devices)
 }
 
 // certifiedKey is the public key that a new leaf must certify.

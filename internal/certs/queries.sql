@@ -136,3 +136,28 @@ SELECT sqlc.embed(c), sqlc.embed(m), w.sealed_box, w.key_fp
 FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id JOIN certificate_materials m ON m.cert_id = c.id
     LEFT JOIN certificate_wraps w ON w.device_id = a.device_id AND w.cert_id = a.cert_id AND w.key_version = m.key_version
 WHERE a.device_id = @device_id AND a.cert_id = @cert_id AND c.user_id = @user_id;
+
+
+-- Re-issues of one certificate are @every apart; one that is planned for other devices takes these along.
+-- name: planReissue :exec
+INSERT INTO certificate_reissues (cert_id, due_at, last_at) VALUES (@cert_id, @due_at, 0)
+ON CONFLICT (cert_id) DO UPDATE SET due_at = excluded.due_at
+WHERE certificate_reissues.due_at = certificate_reissues.last_at + CAST(@every AS BIGINT) AND certificate_reissues.due_at < excluded.due_at;
+
+-- Users take turns, each with its longest overdue one.
+-- name: reissuesDue :many
+SELECT c.* FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
+    FROM certificate_reissues r JOIN certificates o ON o.id = r.cert_id WHERE r.due_at <= @now) d
+JOIN certificates c ON c.id = d.cert_id ORDER BY d.turn, d.due_at, d.cert_id LIMIT CAST(@max AS BIGINT);
+
+-- name: takeReissue :execrows
+UPDATE certificate_reissues SET due_at = @next, last_at = @now WHERE cert_id = @cert_id AND due_at <= @now;
+
+-- name: dropReissue :exec
+DELETE FROM certificate_reissues WHERE cert_id = $1;
+
+-- name: postponeReissue :exec
+UPDATE certificate_reissues SET due_at = @at WHERE cert_id = @cert_id;
+
+-- name: hastenReissues :exec
+UPDATE certificate_reissues SET due_at = @at WHERE due_at > @latest;

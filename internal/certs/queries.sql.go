@@ -559,6 +559,15 @@ func (q *Queries) dropDeviceWraps(ctx context.Context, deviceID int64) error {
 	return err
 }
 
+const dropReissue = `-- name: dropReissue :exec
+DELETE FROM certificate_reissues WHERE cert_id = $1
+`
+
+func (q *Queries) dropReissue(ctx context.Context, certID int64) error {
+	_, err := q.db.ExecContext(ctx, dropReissue, certID)
+	return err
+}
+
 const dropServerWrap = `-- name: dropServerWrap :exec
 UPDATE certificate_materials SET data_key = NULL WHERE cert_id = $1
 `
@@ -575,6 +584,20 @@ DELETE FROM certificate_wraps WHERE certificate_wraps.cert_id = $1 AND certifica
 // The assignments lead to the rows by their primary key.
 func (q *Queries) dropWraps(ctx context.Context, certID int64) error {
 	_, err := q.db.ExecContext(ctx, dropWraps, certID)
+	return err
+}
+
+const hastenReissues = `-- name: hastenReissues :exec
+UPDATE certificate_reissues SET due_at = $1 WHERE due_at > $2
+`
+
+type hastenReissuesParams struct {
+	At     int64
+	Latest int64
+}
+
+func (q *Queries) hastenReissues(ctx context.Context, arg hastenReissuesParams) error {
+	_, err := q.db.ExecContext(ctx, hastenReissues, arg.At, arg.Latest)
 	return err
 }
 
@@ -721,6 +744,38 @@ func (q *Queries) materialsOf(ctx context.Context, certID int64) (materialRow, e
 	return i, err
 }
 
+const planReissue = `-- name: planReissue :exec
+INSERT INTO certificate_reissues (cert_id, due_at, last_at) VALUES ($1, $2, 0)
+ON CONFLICT (cert_id) DO UPDATE SET due_at = excluded.due_at
+WHERE certificate_reissues.due_at = certificate_reissues.last_at + CAST($3 AS BIGINT) AND certificate_reissues.due_at < excluded.due_at
+`
+
+type planReissueParams struct {
+	CertID int64
+	DueAt  int64
+	Every  int64
+}
+
+// Re-issues of one certificate are @every apart; one that is planned for other devices takes these along.
+func (q *Queries) planReissue(ctx context.Context, arg planReissueParams) error {
+	_, err := q.db.ExecContext(ctx, planReissue, arg.CertID, arg.DueAt, arg.Every)
+	return err
+}
+
+const postponeReissue = `-- name: postponeReissue :exec
+UPDATE certificate_reissues SET due_at = $1 WHERE cert_id = $2
+`
+
+type postponeReissueParams struct {
+	At     int64
+	CertID int64
+}
+
+func (q *Queries) postponeReissue(ctx context.Context, arg postponeReissueParams) error {
+	_, err := q.db.ExecContext(ctx, postponeReissue, arg.At, arg.CertID)
+	return err
+}
+
 const postponeRenewal = `-- name: postponeRenewal :exec
 UPDATE certificates SET next_renewal_at = $1 WHERE id = $2 AND next_renewal_at > 0
 `
@@ -777,6 +832,77 @@ func (q *Queries) putWrap(ctx context.Context, arg putWrapParams) error {
 		arg.Now,
 	)
 	return err
+}
+
+const reissuesDue = `-- name: reissuesDue :many
+SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
+    FROM certificate_reissues r JOIN certificates o ON o.id = r.cert_id WHERE r.due_at <= $1) d
+JOIN certificates c ON c.id = d.cert_id ORDER BY d.turn, d.due_at, d.cert_id LIMIT CAST($2 AS BIGINT)
+`
+
+type reissuesDueParams struct {
+	Now int64
+	Max int64
+}
+
+// Users take turns, each with its longest overdue one.
+func (q *Queries) reissuesDue(ctx context.Context, arg reissuesDueParams) ([]certificateRow, error) {
+	rows, err := q.db.QueryContext(ctx, reissuesDue, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []certificateRow
+	for rows.Next() {
+		var i certificateRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.AcctID,
+			&i.PublicID,
+			&i.Origin,
+			&i.DomainName,
+			&i.Sans,
+			&i.Organization,
+			&i.OrganizationalUnit,
+			&i.Country,
+			&i.State,
+			&i.Locality,
+			&i.KeyAlgorithm,
+			&i.Policy,
+			&i.NextPolicy,
+			&i.ServerDecryptExport,
+			&i.Challenge,
+			&i.AutoRenew,
+			&i.RenewBeforeDays,
+			&i.RenewalWindow,
+			&i.Verified,
+			&i.SerialNumber,
+			&i.FingerprintSha256,
+			&i.Issuer,
+			&i.SelfSigned,
+			&i.NotBefore,
+			&i.NotAfter,
+			&i.RevokedAt,
+			&i.RevokeReason,
+			&i.NextRenewalAt,
+			&i.LastIssueID,
+			&i.LastIssueStatus,
+			&i.LastIssueAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveCertificate = `-- name: saveCertificate :exec
@@ -983,6 +1109,24 @@ func (q *Queries) strayRenewals(ctx context.Context, arg strayRenewalsParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeReissue = `-- name: takeReissue :execrows
+UPDATE certificate_reissues SET due_at = $1, last_at = $2 WHERE cert_id = $3 AND due_at <= $2
+`
+
+type takeReissueParams struct {
+	Next   int64
+	Now    int64
+	CertID int64
+}
+
+func (q *Queries) takeReissue(ctx context.Context, arg takeReissueParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, takeReissue, arg.Next, arg.Now, arg.CertID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const unassign = `-- name: unassign :execrows

@@ -53,6 +53,9 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 		if err := s.changeCustody(ctx, tx, &before, &c); err != nil {
 			return err
 		}
+		if err := s.replan(ctx, tx, &before, &c); err != nil {
+			return err
+		}
 		if err := s.save(ctx, tx, &c); err != nil {
 			return err
 		}
@@ -97,8 +100,8 @@ func changes(a, b *Certificate) map[string]any {
 	return detail
 }
 
-// changeCustody does to the stored wraps what a change of policy asks for
-// (decisions.md 7.9), and tells the devices.
+// changeCustody does to the stored wraps what a change of policy asks for, and
+// tells the devices that can fetch the key.
 func (s *Service) changeCustody(ctx context.Context, tx *sqldb.Tx, before, c *Certificate) error {
 	if before.Policy == c.Policy && before.ServerDecryptExport == c.ServerDecryptExport {
 		return nil
@@ -133,7 +136,23 @@ func (s *Service) changeCustody(ctx context.Context, tx *sqldb.Tx, before, c *Ce
 			devices[i].keyFP = nil
 		}
 	}
-	return s.announce(ctx, tx, c, devices)
+	return s.announce(ctx, tx, c, &m, devices)
+}
+
+// replan plans the re-issue that a change of settings allows at last.
+func (s *Service) replan(ctx context.Context, tx *sqldb.Tx, before, c *Certificate) error {
+	if before.reissues() || !c.reissues() {
+		return nil
+	}
+	m, err := materials(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	devices, err := assignees(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	return s.planReissue(ctx, tx, c, &m, devices)
 }
 
 // remove deletes the record and everything that belongs to it.

@@ -81,7 +81,10 @@ func (s *Service) sweep(ctx context.Context) error {
 	if !steady {
 		return nil
 	}
-	return s.renew(ctx)
+	if err := s.renew(ctx); err != nil {
+		return err
+	}
+	return s.reissue(ctx)
 }
 
 // prune forgets orders that no longer count.

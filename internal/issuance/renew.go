@@ -22,8 +22,8 @@ const (
 )
 
 // renewLater plans the next try after an attempt that brought no certificate.
-// An attempt that was no renewal never brings one forward or puts one off that
-// is not due.
+// An attempt that was no renewal, or one ahead of time, never brings one forward
+// or puts one off that is not due.
 func (s *Service) renewLater(ctx context.Context, tx *sqldb.Tx, row issuanceRow, wish time.Duration) error {
 	cert, err := s.Certs.Record(ctx, tx, row.UserID, row.CertID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) renewLater(ctx context.Context, tx *sqldb.Tx, row issuanceRow,
 		failures++
 	}
 	at := s.Now().Add(max(retryRenewal(failures, lifetime(cert), s.left(cert)), wish)).UnixMilli()
-	if row.Cause != TriggerRenewal && cert.NextRenewalAt > at {
+	if planned := row.StartedAt + underWay.Milliseconds(); cert.NextRenewalAt > at && (row.Cause != TriggerRenewal || cert.NextRenewalAt > planned) {
 		return nil
 	}
 	return s.Certs.PostponeRenewal(ctx, tx, row.CertID, at)
