@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func (w *world) addDevice(certs ...int64) int64 {
 	key := newPublicKey(w.t)
 	err := w.db.Writer().QueryRowContext(w.t.Context(), `INSERT INTO devices (user_id, public_id, public_key, status, session_no, name, platform, model,
 		app_version, agent, agent_version, ip, user_agent, created_at, updated_at, last_seen_at)
-		VALUES ($1, $2, $3, 'ACTIVE', 1, '', '', '', '', '', '', '', '', 0, 0, 0) RETURNING id`, w.user, fmt.Sprintf("%x", key[:8]), key).Scan(&id)
+		VALUES ($1, $2, $3, 'ACTIVE', 1, '', '', '', '', '', '', '', '', 0, 0, 0) RETURNING id`, w.user, hex.EncodeToString(key[:8]), key).Scan(&id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

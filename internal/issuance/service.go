@@ -26,10 +26,15 @@ type Certs interface {
 	DueForRenewal(ctx context.Context, q sqldb.Querier, now, after int64, users, each int) (due []certs.Due, seen int64, err error)
 	PutOffRenewal(ctx context.Context, tx *sqldb.Tx, c *certs.Certificate, at int64) error
 	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
+	Reissues
+	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
+}
+
+// Reissues are the keys that devices lack.
+type Reissues interface {
 	DueForReissue(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]certs.Certificate, error)
 	TakeReissue(ctx context.Context, tx *sqldb.Tx, certID int64) (bool, error)
 	PostponeReissue(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
-	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
 }
 
 // Webhooks queues the event of a success; webhooks.Service is one.
