@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,11 +65,11 @@ func enrollCommand(s *settings) *cobra.Command {
 			if !fromStdin {
 				return errors.New("--api-key-stdin is missing: the key is read from standard input only, where no process list shows it")
 			}
-			text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4096))
+			text, err := readSecret(cmd.InOrStdin())
 			if err != nil {
 				return fmt.Errorf("read API key: %w", err)
 			}
-			key := strings.TrimSpace(string(text))
+			key := strings.TrimSpace(text)
 			return s.with(cmd, func(ctx context.Context, a *agent.Agent) error { return a.Enroll(ctx, f.server, f.caFile, key) })
 		},
 	}

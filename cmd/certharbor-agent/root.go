@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -23,6 +24,7 @@ type settings struct {
 	logLevel    string
 	trustDir    string
 	pfxPassword string // path of a file
+	insecure    bool
 }
 
 func rootCommand(getenv func(string) string) *cobra.Command {
@@ -44,6 +46,7 @@ func rootCommand(getenv func(string) string) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&s.state, "state", state, "folder for keys and state (or environment CERTHARBOR_AGENT_STATE)")
 	root.PersistentFlags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	root.PersistentFlags().BoolVar(&s.insecure, "insecure", false, "allow a server at http:// that is not on this machine: who is on the way can run commands here")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(loginCommand(s), enrollCommand(s), onceCommand(s), runCommand(s), statusCommand(s), installConfigCommand(s), versionCommand())
 	return root
@@ -63,16 +66,40 @@ func (s *settings) open(cmd *cobra.Command) (*agent.Agent, error) {
 	}
 	password := ""
 	if s.pfxPassword != "" {
-		text, err := os.ReadFile(s.pfxPassword)
-		if err != nil {
+		var err error
+		if password, err = passwordIn(s.pfxPassword); err != nil {
 			return nil, fmt.Errorf("--pfx-password-file: %w", err)
 		}
-		password = strings.TrimRight(string(text), "\r\n")
 	}
 	return agent.Open(agent.Options{
 		State: s.state, Version: version, TrustDir: s.trustDir, PFXPassword: password, Env: s.commandEnv(),
-		Out: cmd.OutOrStdout(), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+		Insecure: s.insecure, Out: cmd.OutOrStdout(), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 	})
+}
+
+// maxSecret is more than any password or key has.
+const maxSecret = 4096
+
+// passwordIn reads the password that a file holds.
+func passwordIn(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // opened for reading only
+	text, err := readSecret(file)
+	return strings.TrimRight(text, "\r\n"), err
+}
+
+func readSecret(r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxSecret {
+		return "", fmt.Errorf("more than %d bytes: give the secret alone", maxSecret)
+	}
+	return string(text), nil
 }
 
 // commandEnv gives what commands of items see beside their own env. The rest

@@ -19,6 +19,7 @@ type Options struct {
 	TrustDir    string      // where import_ca puts CAs; "" = such items fail
 	PFXPassword string      // of bundle.pfx
 	Env         []string    // of commands, NAME=value
+	Insecure    bool        // the server may be plain http:// beyond this machine
 	Clock       clock.Clock // nil = the system's
 	Log         *slog.Logger
 	Out         io.Writer // for people; nil = nowhere
@@ -38,6 +39,7 @@ type Agent struct {
 	lock     *statedir.Lock
 	identity *identity
 	login    *login   // nil before the first login
+	barred   error    // why the login's server is not asked; nil: it is
 	pending  *pending // registration under way, nil: none
 	sync     syncState
 	device   *client.Device
@@ -69,17 +71,17 @@ func Open(opt Options) (*Agent, error) {
 		return nil, err
 	}
 	if a.lock, err = a.dir.Lock(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.dir.Close())
 	}
 	if err := a.load(); err != nil {
-		return nil, errors.Join(err, a.lock.Unlock())
+		return nil, errors.Join(err, a.Close())
 	}
 	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env, Crash: opt.Crash}
 	return a, nil
 }
 
 // Close unlocks the state folder.
-func (a *Agent) Close() error { return a.lock.Unlock() }
+func (a *Agent) Close() error { return errors.Join(a.lock.Unlock(), a.dir.Close()) }
 
 func (a *Agent) load() error {
 	var err error
@@ -102,13 +104,31 @@ func (a *Agent) load() error {
 	return a.loadSync()
 }
 
+// client gives a client of a server.
+func (a *Agent) client(server, caFile string) (*client.Client, error) {
+	return client.New(server, client.Options{CAFile: caFile, Version: a.opt.Version, Insecure: a.opt.Insecure})
+}
+
+// usable says why the server of the stored login cannot be asked.
+func (a *Agent) usable() error {
+	if a.login == nil {
+		return ErrNotLoggedIn
+	}
+	return a.barred
+}
+
 // useLogin makes the client of a stored login.
 func (a *Agent) useLogin(l *login) error {
-	c, err := client.New(l.Server, l.CAFile, a.opt.Version)
+	a.login = l
+	c, err := a.client(l.Server, l.CAFile)
+	if errors.Is(err, client.ErrInsecure) {
+		a.barred = err // to log in elsewhere is still possible
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	a.login = l
+	a.barred = nil
 	a.device = &client.Device{Client: c, Clock: a.clock, Log: a.log, Save: a.saveSession}
 	a.device.Use(l.Session)
 	return nil

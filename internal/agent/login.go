@@ -77,7 +77,7 @@ func (a *Agent) dial(server, caFile string) (*client.Client, string, error) {
 		}
 		caFile = abs
 	}
-	c, err := client.New(server, caFile, a.opt.Version)
+	c, err := a.client(server, caFile)
 	return c, caFile, err
 }
 

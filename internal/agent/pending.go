@@ -61,7 +61,7 @@ func (a *Agent) dropPending() error {
 // error may pass by itself.
 func (a *Agent) register(ctx context.Context) error {
 	p := a.pending
-	c, err := client.New(p.Server, p.CAFile, a.opt.Version)
+	c, err := a.client(p.Server, p.CAFile)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,5 @@ func (a *Agent) ready(ctx context.Context) error {
 			return fmt.Errorf("the registration under way cannot be ended yet: %w", err)
 		}
 	}
-	if a.login == nil {
-		return ErrNotLoggedIn
-	}
-	return nil
+	return a.usable()
 }

@@ -47,7 +47,11 @@ type ItemStatus struct {
 
 // ReadStatus looks at a state folder. It takes no lock and changes nothing.
 func ReadStatus(path string) (*Status, error) {
-	dir := statedir.At(path)
+	dir, err := statedir.At(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // opened for reading only
 	var id identity
 	var l login
 	var s syncState
@@ -152,8 +156,8 @@ func ago(ms int64, now time.Time) string {
 
 // InstallConfig fetches the install-config, as served.
 func (a *Agent) InstallConfig(ctx context.Context) (json.RawMessage, error) {
-	if a.login == nil {
-		return nil, ErrNotLoggedIn
+	if err := a.usable(); err != nil {
+		return nil, err
 	}
 	raw, err := a.device.InstallConfig(ctx)
 	if err != nil {
@@ -165,7 +169,11 @@ func (a *Agent) InstallConfig(ctx context.Context) (json.RawMessage, error) {
 // StoredInstallConfig gives the install-config as the agent that works on the
 // folder last fetched it; nil when it never did.
 func StoredInstallConfig(path string) (json.RawMessage, error) {
-	dir := statedir.At(path)
+	dir, err := statedir.At(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // opened for reading only
 	var s syncState
 	if _, err := dir.Read(syncName, &s); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,13 +29,27 @@ type Client struct {
 	userAgent string
 }
 
+// Options change what New makes.
+type Options struct {
+	CAFile   string // PEM file of certificates to trust beside the system's; "" = none
+	Version  string // of the agent, for the User-Agent header
+	Insecure bool   // plain http:// may leave this machine
+}
+
+// ErrInsecure is wrapped by New when the way to the server is not encrypted:
+// who is on it reads the tokens and decides what is installed and run here.
+var ErrInsecure = errors.New("is reached without encryption, and who is on the way could run commands on this device: " +
+	"use https://, or give --insecure if you trust every machine in between")
+
 // New makes a client of the server at base, an http or https URL without
-// query. caFile, when not empty, names a PEM file of certificates to trust
-// beside the system's. version goes into the User-Agent header.
-func New(base, caFile, version string) (*Client, error) {
+// query. Plain http is for a server on this machine.
+func New(base string, opt Options) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, fmt.Errorf("server %q: give an address such as https://certs.example.com", base)
+	}
+	if u.Scheme == "http" && !opt.Insecure && !loopback(u.Hostname()) {
+		return nil, fmt.Errorf("server %q %w", base, ErrInsecure)
 	}
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -42,8 +57,8 @@ func New(base, caFile, version string) (*Client, error) {
 	}
 	transport = transport.Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	if caFile != "" {
-		pool, err := poolWith(caFile)
+	if opt.CAFile != "" {
+		pool, err := poolWith(opt.CAFile)
 		if err != nil {
 			return nil, err
 		}
@@ -51,19 +66,37 @@ func New(base, caFile, version string) (*Client, error) {
 	}
 	return &Client{
 		base:      strings.TrimRight(base, "/"),
-		userAgent: "certharbor-agent/" + version,
+		userAgent: "certharbor-agent/" + opt.Version,
 		http:      &http.Client{Transport: transport, CheckRedirect: onlyReadsOnSameHost},
 	}, nil
 }
+
+// loopback says whether a host name is this machine's own. Of names that is
+// localhost alone: any other is what the network says it is.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// maxCAFile bounds the file of --ca-file; a whole system's store has 300 KiB.
+const maxCAFile = 1 << 20
 
 func poolWith(caFile string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	text, err := os.ReadFile(caFile)
+	file, err := os.Open(caFile)
 	if err != nil {
 		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // opened for reading only
+	text, err := io.ReadAll(io.LimitReader(file, maxCAFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	if len(text) > maxCAFile {
+		return nil, fmt.Errorf("--ca-file %s is larger than 1 MiB: name a file of certificates", caFile)
 	}
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("--ca-file %s holds no PEM certificate", caFile)
@@ -71,11 +104,12 @@ func poolWith(caFile string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// onlyReadsOnSameHost keeps tokens from travelling to another host.
+// onlyReadsOnSameHost keeps tokens from travelling to another host, or without
+// encryption because an answer says so.
 func onlyReadsOnSameHost(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || (req.Method != http.MethodGet && req.Method != http.MethodHead) || req.Method != first.Method ||
-		req.URL.Host != first.URL.Host || (first.URL.Scheme == "https" && req.URL.Scheme != "https") {
+		req.URL.Host != first.URL.Host || req.URL.Scheme != "https" {
 		return fmt.Errorf("redirect to %s://%s is not followed: check the server's address", req.URL.Scheme, req.URL.Host)
 	}
 	return nil

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,7 +45,7 @@ func (f *fixture) save(s client.Session) error {
 // register gives a device that is registered at s.
 func register(t *testing.T, s *wiretest.Server) *fixture {
 	t.Helper()
-	c, err := client.New(s.URL, "", "test")
+	c, err := client.New(s.URL, client.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +310,7 @@ func TestPrivateServerCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, ok := range map[string]bool{"": false, caFile: true} {
-		c, err := client.New(s.URL, file, "test")
+		c, err := client.New(s.URL, client.Options{CAFile: file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,13 +318,91 @@ func TestPrivateServerCertificate(t *testing.T) {
 			t.Errorf("ca file %q: %v", file, err)
 		}
 	}
-	if _, err := client.New(s.URL, "/does/not/exist", "test"); err == nil {
+	if _, err := client.New(s.URL, client.Options{CAFile: "/does/not/exist"}); err == nil {
 		t.Error("missing ca file accepted")
 	}
 	for _, bad := range []string{"", "certs.example.com", "ftp://x", "https://", "https://u:p@x", "https://x?a=b"} {
-		if _, err := client.New(bad, "", "test"); err == nil {
+		if _, err := client.New(bad, client.Options{}); err == nil {
 			t.Errorf("server %q accepted", bad)
 		}
+	}
+}
+
+// Without encryption a server is asked on this machine alone, unless told so.
+func TestPlainHTTPStaysOnThisMachine(t *testing.T) {
+	t.Parallel()
+	for server, ok := range map[string]bool{
+		"http://127.0.0.1:8080": true, "http://127.9.9.9": true, "http://[::1]:8080/": true, "http://localhost:8080": true, "http://LOCALHOST": true,
+		"HTTP://127.0.0.1": true, "https://certs.example.com": true, "https://192.0.2.1": true,
+		"http://certs.example.com": false, "HTTP://certs.example.com": false, "http://192.0.2.1:8080": false, "http://10.0.0.1": false,
+		"http://[2001:db8::1]": false, "http://0.0.0.0:8080": false, "http://[::]": false, "http://localhost.example.com": false, "http://127.0.0.1.example.com": false,
+		"http://localhost.": false, "http://2130706433": false, "http://127.1": false, "http://[::ffff:192.0.2.1]": false, "http://[fe80::1%25lo]": false,
+	} {
+		_, err := client.New(server, client.Options{})
+		if (err == nil) != ok || err != nil && (!errors.Is(err, client.ErrInsecure) || !strings.Contains(err.Error(), "--insecure")) {
+			t.Errorf("%s: %v", server, err)
+		}
+		if _, err := client.New(server, client.Options{Insecure: true}); err != nil {
+			t.Errorf("%s, insecure: %v", server, err)
+		}
+	}
+}
+
+// A redirect never leads off https.
+func TestRedirectsToPlainHTTPAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{true, false} {
+		for _, to := range []string{"http", "https"} {
+			var asked atomic.Int64
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				http.Redirect(w, r, to+"://"+r.Host+"/again", http.StatusTemporaryRedirect)
+			}))
+			if secure {
+				s.StartTLS()
+			} else {
+				s.Start()
+			}
+			defer s.Close()
+			ca := filepath.Join(t.TempDir(), "ca.pem")
+			opt := client.Options{Insecure: true}
+			if secure {
+				if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				opt.CAFile = ca
+			}
+			c, err := client.New(s.URL, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &client.Device{Client: c, Clock: &wiretest.Clock{}, Log: slog.New(slog.DiscardHandler)}
+			d.Use(client.Session{AccessToken: "token", ExpiresAtMS: time.Now().Add(time.Hour).UnixMilli()})
+			if _, err := d.InstallConfig(t.Context()); err == nil || to == "http" && !strings.Contains(err.Error(), "is not followed") {
+				t.Errorf("secure %v to %s: %v", secure, to, err)
+			}
+			if n := asked.Load(); to == "http" && n != 1 {
+				t.Errorf("secure %v to %s: asked %d times", secure, to, n)
+			}
+		}
+	}
+}
+
+// What a server or a named file sends is read up to a bound.
+func TestWhatIsReadIsBounded(t *testing.T) {
+	t.Parallel()
+	if _, err := client.New("https://certs.example.com", client.Options{CAFile: "/dev/zero"}); err == nil || !strings.Contains(err.Error(), "1 MiB") {
+		t.Errorf("endless --ca-file: %v", err)
+	}
+	f := register(t, wiretest.New(t))
+	f.server.Fail("self", 1, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"data":"`)) //nolint:errcheck // the reader hangs up
+		for range 5 << 10 {
+			_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<10)) //nolint:errcheck // the reader hangs up
+		}
+	})
+	if _, err := f.device.InstallConfig(t.Context()); err == nil || !strings.Contains(err.Error(), "4 MiB") {
+		t.Errorf("endless answer: %v", err)
 	}
 }
 

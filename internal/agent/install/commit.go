@@ -55,7 +55,7 @@ func (e *Engine) put(s *step) error {
 		err := os.Rename(c.Staged, c.To)
 		if errors.Is(err, fs.ErrNotExist) {
 			// It was put in place before a kill. If not, nothing may go on.
-			if sum, sumErr := sumOf(c.To); sumErr != nil || sum != c.SHA256 {
+			if sum, sumErr := e.sumOf(c.To); sumErr != nil || sum != c.SHA256 {
 				return fmt.Errorf("put file in place: neither the new content nor its staged file is there: %w", err)
 			}
 			continue

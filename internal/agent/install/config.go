@@ -14,6 +14,9 @@ type Config struct {
 	AfterUpdateScript string `json:"after_update_script"` // null = ""
 }
 
+// maxItems is several times what the server takes.
+const maxItems = 4000
+
 // The types of items.
 const (
 	typeCopy     = "copy"
@@ -82,6 +85,9 @@ func Parse(data []byte) (Config, error) {
 	var c Config
 	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("install-config is not as the API says: %w", err)
+	}
+	if len(c.Installs) > maxItems {
+		return Config{}, fmt.Errorf("install-config has %d items, this agent takes %d: update the agent", len(c.Installs), maxItems)
 	}
 	for i := range c.Installs {
 		it := &c.Installs[i]

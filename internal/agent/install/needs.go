@@ -24,7 +24,7 @@ func (e *Engine) Needs(cfg Config, stale func(Ref) bool) ([]Want, error) {
 		if _, seen := needed[ref]; !seen {
 			order = append(order, ref)
 		}
-		needed[ref] = needed[ref] || stale(ref) || st.Status != StatusOK || !stands(st, ref, n.targets)
+		needed[ref] = needed[ref] || stale(ref) || st.Status != StatusOK || !e.stands(st, ref, n.targets)
 		for _, t := range n.targets {
 			key[ref] = key[ref] || t.from == "private.key" || t.from == "bundle.pfx"
 		}

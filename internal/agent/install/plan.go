@@ -4,10 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 )
 
@@ -57,7 +54,7 @@ func (e *Engine) views(g *graph, members []int, in Supply, force bool) map[int]*
 		v := &view{node: i, item: n.item, err: n.err, state: e.remembered(n.item)}
 		all[i] = v
 		if v.err == nil && len(n.targets) > 0 {
-			v.look(n.targets, in, force)
+			e.look(v, n.targets, in, force)
 		}
 	}
 	g.decide(members, all, force)
@@ -86,9 +83,9 @@ func (e *Engine) remembered(it *Item) *ItemState {
 }
 
 // look compares what a copy wants with what is on disk.
-func (v *view) look(targets []target, in Supply, force bool) {
+func (e *Engine) look(v *view, targets []target, in Supply, force bool) {
 	object, ref := in.Objects[v.item.ref()], v.item.ref()
-	v.stands = stands(v.state, ref, targets)
+	v.stands = e.stands(v.state, ref, targets)
 	if object == nil {
 		v.err, v.waiting = in.Errors[ref], in.Waiting[ref]
 		if v.err == nil && !v.stands {
@@ -104,8 +101,12 @@ func (v *view) look(targets []target, in Supply, force bool) {
 			v.err = fmt.Errorf("%s: the server does not deliver %s", ref, t.from)
 			return
 		}
+		if len(file.Data) > maxFile {
+			v.err = fmt.Errorf("%s: %s has %d bytes, at most %d are installed", ref, t.from, len(file.Data), maxFile)
+			return
+		}
 		sum := hash(file.Data)
-		disk, err := sumOf(t.to)
+		disk, err := e.sumOf(t.to)
 		if err != nil {
 			v.err = err
 			return
@@ -125,13 +126,13 @@ func (v *view) look(targets []target, in Supply, force bool) {
 }
 
 // stands says whether the targets are installed from ref and undisturbed.
-func stands(s *ItemState, ref Ref, targets []target) bool {
+func (e *Engine) stands(s *ItemState, ref Ref, targets []target) bool {
 	for _, t := range targets {
 		old := s.file(t)
 		if old == nil {
 			return false
 		}
-		if sum, err := sumOf(t.to); err != nil || sum != old.SHA256 {
+		if sum, err := e.sumOf(t.to); err != nil || sum != old.SHA256 {
 			return false
 		}
 	}
@@ -251,23 +252,4 @@ func digestOf(parts []any) string {
 func hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
-}
-
-// sumOf gives the SHA-256 of a file, "" when there is none.
-func sumOf(path string) (string, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look at present file: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is there and is not a file", path)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read present file: %w", err)
-	}
-	return hash(data), nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
-
-	"certharbor.dev/certharbor/internal/durable"
 )
 
 // ScriptID stands for the after_update_script where items are named.
@@ -63,9 +61,10 @@ func (e *Engine) runScript(ctx context.Context, ignoreBackoff bool) (*Result, er
 
 // script runs from a file: a text may be longer than an argument can be.
 func (e *Engine) script(ctx context.Context, text string) error {
-	path := filepath.Join(e.State.Path(), "after-update.sh")
-	if err := durable.WriteFile(path, []byte(text), 0o600); err != nil {
+	const name = "after-update.sh"
+	if err := e.State.WriteText(name, []byte(text)); err != nil {
 		return err
 	}
+	path := filepath.Join(e.State.Path(), name)
 	return e.run(ctx, process{Cmd: Command{Argv: []string{"/bin/sh", path}}, TimeoutMS: scriptTimeout.Milliseconds()})
 }

@@ -34,9 +34,12 @@ type Lock struct {
 // Lock takes the folder for this process. When another process has it the
 // error wraps ErrLocked and names that process.
 func (d *Dir) Lock() (*Lock, error) {
-	f, err := os.OpenFile(filepath.Join(d.path, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, info, err := d.folder.OpenLock(lockName)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if !info.Mode.IsRegular() || info.UID != os.Geteuid() {
+		return nil, errors.Join(fmt.Errorf("%s is not a file of the user who runs this agent: remove it", filepath.Join(d.path, lockName)), f.Close())
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	// Holder, asked by a status command, takes the lock for an instant.
@@ -84,7 +87,10 @@ func (l *Lock) Unlock() error {
 // Holder gives the id of the process that holds the folder, or "" when it is
 // free. It only looks.
 func (d *Dir) Holder() (string, error) {
-	f, err := os.Open(filepath.Join(d.path, lockName))
+	if d.folder == nil {
+		return "", nil
+	}
+	f, _, err := d.folder.Open(lockName)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
