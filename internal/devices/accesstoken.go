@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -26,6 +27,7 @@ type claims struct {
 	jwt.RegisteredClaims
 	DeviceID  int64  `json:"device_id,omitempty"`
 	SessionNo int64  `json:"session_no"`
+	Pair      int64  `json:"pair,omitempty"` // the refresh token it came with
 	Use       string `json:"token_use"`
 }
 
@@ -37,8 +39,8 @@ type DeviceTokens struct {
 	ExpiresIn    int64  `json:"expires_in" doc:"Lifetime of the access token in seconds."`
 }
 
-// sign makes an access token of the device's family.
-func (s *Service) sign(keys *signingKeys, d deviceRow, now time.Time) (string, error) {
+// sign makes the access token of a pair of the device's family sessionNo.
+func (s *Service) sign(keys *signingKeys, d deviceRow, sessionNo, pair int64, now time.Time) (string, error) {
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Subject:   strconv.FormatInt(d.UserID, 10),
@@ -46,7 +48,7 @@ func (s *Service) sign(keys *signingKeys, d deviceRow, now time.Time) (string, e
 			IssuedAt:  jwt.NewNumericDate(now),
 			ExpiresAt: jwt.NewNumericDate(now.Add(s.AccessTTL)),
 		},
-		DeviceID: d.ID, SessionNo: d.SessionNo, Use: accessUse,
+		DeviceID: d.ID, SessionNo: sessionNo, Pair: pair, Use: accessUse,
 	})
 	token.Header["kid"] = keys.newest
 	signed, err := token.SignedString(keys.byKID[keys.newest])
@@ -60,7 +62,9 @@ func (s *Service) sign(keys *signingKeys, d deviceRow, now time.Time) (string, e
 type verified struct {
 	caller    access.Caller
 	sessionNo int64
-	expires   int64 // Unix s
+	pair      int64
+	settled   atomic.Bool // the pair is known to be used, see settle
+	expires   int64       // Unix s
 }
 
 var (
@@ -125,7 +129,7 @@ func (s *Service) parse(ctx context.Context, token string, now time.Time) (*veri
 	}
 	return &verified{
 		caller:    access.Caller{Kind: access.KindDevice, UserID: userID, DeviceID: c.DeviceID},
-		sessionNo: c.SessionNo, expires: c.ExpiresAt.Unix(),
+		sessionNo: c.SessionNo, pair: c.Pair, expires: c.ExpiresAt.Unix(),
 	}, nil
 }
 

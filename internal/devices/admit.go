@@ -38,7 +38,7 @@ func (s *Service) admit(ctx context.Context, tx *sqldb.Tx, c checked) (g grant, 
 	case doorCode:
 		return s.admitCode(ctx, tx, c)
 	case doorRefresh:
-		p, refusal, err := s.spend(ctx, tx, c.lookup, c.RefreshToken, "")
+		p, refusal, err := s.spend(ctx, tx, c.lookup, c.RefreshToken)
 		d := p.device
 		if err == nil && refusal == nil && (d.UserID != c.UserID || d.PublicID != c.publicID) {
 			refusal = errRefreshUnknown

@@ -29,7 +29,8 @@ var errDeviceRefused = fault.Forbidden("The device does not exist, is not active
 // is shared and must not be changed. The checks are those of wire.md section 2
 // in their order: signature, expiry and type (5018), device_id (5000), the
 // device exists, is the token user's, and it and the user are ACTIVE (5022);
-// then that its token family is still alive (5018).
+// then that its token family is still alive, and no sibling of its pair was used
+// first (5018).
 func (s *Service) AuthenticateDevice(ctx context.Context, token string) (*access.Caller, error) {
 	now := s.Now()
 	v, err := s.verify(ctx, token, now)
@@ -55,6 +56,9 @@ func (s *Service) AuthenticateDevice(ctx context.Context, token string) (*access
 	}
 	if state.sessionNo != v.sessionNo {
 		return nil, errToken
+	}
+	if err := s.settle(ctx, v); err != nil {
+		return nil, err
 	}
 	s.seen(ctx, v.caller.DeviceID, state, now)
 	return &v.caller, nil

@@ -240,7 +240,7 @@ func TestTroubleIsNotTheTokens(t *testing.T) {
 	if _, err := svc.AuthenticateDevice(ctx, a.text("session.access_token")); err == nil || fault.As(err) != nil {
 		t.Errorf("authenticate: %v", err)
 	}
-	if _, err := svc.Refresh(ctx, a.text("session.refresh_token"), ""); err == nil || fault.As(err) != nil {
+	if _, err := svc.Refresh(ctx, a.text("session.refresh_token")); err == nil || fault.As(err) != nil {
 		t.Errorf("refresh: %v", err)
 	}
 }

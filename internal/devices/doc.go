@@ -5,7 +5,7 @@
 //
 //	POST   /auth/device                                     device login (RFC 8628): device_start, device_poll, device_verify
 //	GET    /device                                          the page that verification_uri names
-//	POST   /auth/refresh                                    refresh token of a device (request_id: extension), or session
+//	POST   /auth/refresh                                    refresh token of a device, or session
 //	POST   /apiv1/device/registration                       register with a registration code alone
 //	POST   /apiv1/users/{user_id}/devices                   register by session or API key
 //	GET    /apiv1/users/{user_id}/devices                   list
@@ -24,15 +24,14 @@
 // # Credentials
 //
 // A registration begins a token family, numbered per device (session_no). Its
-// refresh tokens rotate: each is good once. One that is used again more than
-// [rotationGrace] after its rotation was stolen or cloned, so the whole family
-// ends. Access tokens are JWTs that name their family and die with it, with
-// the device, and with the activity of its user.
-//
-// An agent that names a rotation with a request_id may make the same call again
-// when its answer was lost, for [replayLimit]: it gets a fresh pair in place of
-// the one it never received, as long as nobody has used that (see replayed and
-// docs/decisions/0010-refresh-request-id.md).
+// refresh tokens rotate: each is good once, and again while nobody has used what
+// it was answered with, because the answer may have been lost. Of the pairs that
+// were given for one token the first that is used wins (see use and
+// docs/decisions/0010-lost-answers.md). A token that is shown later than
+// [reuseGrace] after another was used in its place was stolen or cloned, so the
+// whole family ends. Access tokens are JWTs that name their family and their
+// pair; they die with the family, with the device, and with the activity of its
+// user.
 //
 // Service.AuthenticateDevice runs on every poll of every device: verified tokens
 // and the state of devices are kept in memory, see recent and stateCache.

@@ -41,7 +41,7 @@ func (s *Service) Enrol(ctx context.Context, r Registration) (answer RegisteredD
 		if d, created, err = s.write(ctx, tx, c, g); err != nil {
 			return err
 		}
-		answer.Session, err = s.issue(ctx, tx, keys, d, sql.NullInt64{})
+		answer.Session, err = s.issue(ctx, tx, keys, d, d.SessionNo, sql.NullInt64{})
 		return err
 	})
 	s.devices.forget(d.ID)
@@ -73,6 +73,9 @@ func (s *Service) write(ctx context.Context, tx *sqldb.Tx, c checked, g grant) (
 		if err == nil {
 			keyChanged = string(d.PublicKey) != string(c.publicKey[:])
 			d, err = q.updateDevice(ctx, c.update(d, s.Now()))
+			if err == nil {
+				err = q.pruneFamilies(ctx, pruneFamiliesParams{DeviceID: d.ID, Oldest: d.SessionNo - keptFamilies})
+			}
 			break
 		}
 	}

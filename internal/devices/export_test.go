@@ -22,5 +22,12 @@ var (
 	NewUserCode       = newUserCode
 )
 
+// The bounds of the rows of refresh tokens.
+const (
+	KeptSiblings = keptSiblings
+	KeptPairs    = keptPairs
+	KeptFamilies = keptFamilies
+)
+
 // ListQuery is the text whose plan is read.
 const ListQuery = listDevices

@@ -2,7 +2,6 @@ package devices
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -39,26 +38,21 @@ func (s *Service) refreshRow(ctx context.Context, q sqldb.Querier, lookup, token
 
 // presented is a refresh token that was found good.
 type presented struct {
-	device   deviceRow // locked
-	token    refreshTokenRow
-	replayed bool // it was rotated by this very request, whose answer was lost
+	device deviceRow // locked
+	token  refreshTokenRow
+	again  bool // it was answered before, and nobody has used the answer
 }
 
 // spend checks a refresh token and locks its device. refusal is the answer to a
 // token that is not good; what was written (an ended family) is to be committed
 // then. The token is not marked: the caller begins or continues a family.
-// requestID may be empty; see replayed.
-func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token, requestID string) (p presented, refusal, err error) {
-	q := New(tx)
+func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token string) (p presented, refusal, err error) {
 	p.token, err = s.refreshRow(ctx, tx, lookup, token)
 	if err == nil {
-		p.device, err = q.lockDevice(ctx, p.token.DeviceID)
+		p.device, err = New(tx).lockDevice(ctx, p.token.DeviceID)
 	}
-	if err == nil { // again, now that nobody else can rotate it
+	if err == nil { // again, now that no other transaction can rotate it
 		p.token, err = s.refreshRow(ctx, tx, lookup, token)
-	}
-	if err == nil {
-		p.replayed, err = s.replayed(ctx, tx, p, requestID)
 	}
 	switch {
 	case sqldb.Is(err, sqldb.ErrNotFound):
@@ -67,10 +61,15 @@ func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token, reques
 		return p, err, nil
 	case err != nil:
 		return p, nil, fmt.Errorf("spend refresh token: %w", err)
-	case p.token.RotatedAt.Valid && !p.replayed:
-		return p, errRefreshRotated, s.reused(ctx, tx, p.device, p.token)
 	case p.token.SessionNo != p.device.SessionNo:
 		return p, errRefreshRevoked, nil
+	}
+	over, err := s.over(ctx, tx, &p)
+	switch {
+	case err != nil:
+		return p, nil, err
+	case over != 0:
+		return p, errRefreshRotated, s.reused(ctx, tx, p, over)
 	case p.device.Status != StatusActive:
 		return p, errRefreshInactive, nil
 	}
@@ -81,41 +80,38 @@ func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token, reques
 	return p, nil, err
 }
 
-// reused ends the family of a token that was used again, unless that happened
-// so soon that two processes of one agent explain it (decisions.md 7.6).
-func (s *Service) reused(ctx context.Context, tx *sqldb.Tx, d deviceRow, row refreshTokenRow) error {
+// over tells since when the token is no longer good, as Unix ms; 0: it is good.
+// It is over once another pair was used in its place: one that was given for
+// it, or a sibling. After againLimit it is over too, from then on.
+func (s *Service) over(ctx context.Context, q sqldb.Querier, p *presented) (int64, error) {
+	t := &p.token
+	if t.LostAt.Valid || !t.RotatedAt.Valid {
+		return t.LostAt.Int64, nil
+	}
+	used, err := New(q).successorUse(ctx, successorUseParams{DeviceID: t.DeviceID, SessionNo: t.SessionNo, PredecessorID: valid(t.ID)})
+	if err != nil {
+		return 0, fmt.Errorf("find the use of a successor: %w", err)
+	}
 	now := s.Now()
-	if now.Sub(time.UnixMilli(row.RotatedAt.Int64)) <= rotationGrace || row.SessionNo != d.SessionNo {
+	if used == 0 && now.Sub(time.UnixMilli(t.RotatedAt.Int64)) > againLimit {
+		return now.UnixMilli(), nil
+	}
+	p.again = used == 0
+	return used, nil
+}
+
+// reused ends the family of a token that is shown after its time, unless that is
+// so soon that two processes of one agent, or a call that was held up, explain it.
+func (s *Service) reused(ctx context.Context, tx *sqldb.Tx, p presented, over int64) error {
+	now := s.Now()
+	if now.Sub(time.UnixMilli(over)) <= reuseGrace {
 		return nil
 	}
-	if err := New(tx).endSession(ctx, endSessionParams{UpdatedAt: now.UnixMilli(), ID: d.ID}); err != nil {
+	if err := New(tx).endSession(ctx, endSessionParams{UpdatedAt: now.UnixMilli(), ID: p.device.ID}); err != nil {
 		return fmt.Errorf("end token family: %w", err)
 	}
 	return s.Audit.Record(ctx, tx, audit.Entry{
-		UserID: d.UserID, Action: "device.refresh_reuse", Object: object(d.ID),
-		Detail: map[string]any{"session_no": d.SessionNo, "rotated_at": row.RotatedAt.Int64},
+		UserID: p.device.UserID, Action: "device.refresh_reuse", Object: object(p.device.ID),
+		Detail: map[string]any{"session_no": p.token.SessionNo, "over_since": over},
 	})
-}
-
-// issue rotates every refresh token of the locked device and makes the next
-// pair of its family, d.SessionNo. predecessor is the token it is given for,
-// null after a registration.
-func (s *Service) issue(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, d deviceRow, predecessor sql.NullInt64) (DeviceTokens, error) {
-	q, now := New(tx), s.Now()
-	if err := q.rotateRefreshTokens(ctx, rotateRefreshTokensParams{RotatedAt: ms(now), DeviceID: d.ID}); err != nil {
-		return DeviceTokens{}, fmt.Errorf("rotate refresh tokens: %w", err)
-	}
-	token, lookup := newRefreshToken()
-	err := q.insertRefreshToken(ctx, insertRefreshTokenParams{
-		DeviceID: d.ID, SessionNo: d.SessionNo, Lookup: lookup, TokenHash: seal.HashToken(token),
-		CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(refreshTTL).UnixMilli(), PredecessorID: predecessor,
-	})
-	if err != nil {
-		return DeviceTokens{}, fmt.Errorf("store refresh token: %w", err)
-	}
-	signed, err := s.sign(keys, d, now)
-	if err != nil {
-		return DeviceTokens{}, err
-	}
-	return DeviceTokens{AccessToken: signed, RefreshToken: token, TokenType: "Bearer", ExpiresIn: int64(s.AccessTTL / time.Second)}, nil
 }

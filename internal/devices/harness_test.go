@@ -46,7 +46,33 @@ type world struct {
 	user    int64
 	other   int64
 	keys    *keyEvents
+	letters *letters
 	address string
+}
+
+// letters are the notices that owners got.
+type letters struct {
+	mu   sync.Mutex
+	seen []devices.Notice
+}
+
+func (l *letters) tell(_ context.Context, _ *sqldb.Tx, n devices.Notice) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = append(l.seen, n)
+	return nil
+}
+
+// told are the notices of a kind.
+func (w *world) told(kind devices.NoticeKind) (list []devices.Notice) {
+	w.letters.mu.Lock()
+	defer w.letters.mu.Unlock()
+	for _, n := range w.letters.seen {
+		if n.Kind == kind {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // keyEvents is the KeyListener of the tests.
@@ -71,7 +97,7 @@ func (refresher) RefreshSession(ctx context.Context) ([]*http.Cookie, error) {
 
 func newWorld(t testing.TB, db *sqldb.DB) *world {
 	t.Helper()
-	w := &world{t: t, db: db, ms: new(atomic.Int64), keys: &keyEvents{}, address: "192.0.2.1:1000"}
+	w := &world{t: t, db: db, ms: new(atomic.Int64), keys: &keyEvents{}, letters: &letters{}, address: "192.0.2.1:1000"}
 	w.ms.Store(1_700_000_000_000)
 	ring, err := seal.New(bytes.Repeat([]byte{7}, seal.KeySize))
 	if err != nil {
@@ -80,7 +106,7 @@ func newWorld(t testing.TB, db *sqldb.DB) *world {
 	now := func() time.Time { return time.UnixMilli(w.ms.Load()) }
 	w.deps = devices.Deps{
 		DB: db, Audit: audit.New(now), Keyring: ring, Limiter: ratelimit.NewLimiter(db, now), Keys: w.keys,
-		Sessions: refresher{}, Now: now, BaseURL: "https://certs.example.com/",
+		Sessions: refresher{}, Tell: w.letters.tell, Now: now, BaseURL: "https://certs.example.com/",
 	}
 	w.svc, w.mux = w.node()
 	w.user, w.other = w.newUser("a@example.com"), w.newUser("b@example.com")
@@ -97,6 +123,9 @@ func (w *world) node() (*devices.Service, *web.Mux) {
 				return nil, nil //nolint:nilerr // no cookie, no caller
 			}
 			id, err := strconv.ParseInt(c.Value, 10, 64)
+			if id == 0 {
+				return nil, nil //nolint:nilnil // a session that has ended
+			}
 			return &access.Caller{Kind: access.KindSession, UserID: id, SessionID: 1}, err
 		},
 		Key: func(_ context.Context, token string) (*access.Caller, error) { // ak_<user>_<scope>_<object>_<action>

@@ -92,10 +92,11 @@ type refreshInput struct {
 	Body *RefreshTokenRequest
 }
 
-// RefreshTokenRequest is empty for a session.
+// RefreshTokenRequest is empty for a session. Other members are ignored: agents
+// may be newer than the server, or older, as those that send a request_id.
 type RefreshTokenRequest struct {
-	RefreshToken string `json:"refresh_token,omitempty" doc:"Of a device; a session sends an empty body."`
-	RequestID    string `json:"request_id,omitempty" pattern:"^[A-Za-z0-9_-]{16,64}$" doc:"Of a device, random: names this rotation, so that the same call again mends a lost answer."`
+	_            struct{} `json:"-" additionalProperties:"true"`
+	RefreshToken string   `json:"refresh_token,omitempty" doc:"Of a device, which needs it; a session sends an empty body."`
 }
 
 // RefreshTokenAnswer holds a device's tokens twice, because some readers look only in
@@ -112,13 +113,16 @@ type RefreshTokenAnswer struct {
 
 func (s *Service) refresh(ctx context.Context, in *refreshInput) (*web.Reply[RefreshTokenAnswer], error) {
 	if in.Body != nil && in.Body.RefreshToken != "" {
-		t, err := s.Refresh(ctx, in.Body.RefreshToken, in.Body.RequestID)
+		t, err := s.Refresh(ctx, in.Body.RefreshToken)
 		if err != nil {
 			return nil, err
 		}
 		return &web.Reply[RefreshTokenAnswer]{Data: RefreshTokenAnswer{
 			AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, TokenType: t.TokenType, ExpiresIn: t.ExpiresIn, Session: &t,
 		}}, nil
+	}
+	if in.Body != nil && len(web.Cookies(ctx)) == 0 { // a device, not a browser whose session has ended
+		return nil, fault.Invalid("refresh_token", "is needed; a session sends its cookie instead")
 	}
 	if s.Sessions == nil || access.From(ctx) == nil {
 		return nil, fault.Unauthorized("Send the refresh_token of a device, or the cookie of a session.")

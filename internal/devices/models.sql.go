@@ -68,8 +68,10 @@ type refreshTokenRow struct {
 	CreatedAt     int64
 	ExpiresAt     int64
 	RotatedAt     sql.NullInt64
-	RequestHash   []byte
 	PredecessorID sql.NullInt64
+	UsedAt        sql.NullInt64
+	LostAt        sql.NullInt64
+	Address       string
 }
 
 type signingKeyRow struct {

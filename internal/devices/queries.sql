@@ -57,22 +57,55 @@ SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1;
 -- name: readUserStatus :one
 SELECT status FROM users WHERE id = $1;
 
--- name: insertRefreshToken :exec
-INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7);
+-- name: insertRefreshToken :one
+INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id, address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+RETURNING id;
 
 -- name: readRefreshToken :one
 SELECT * FROM device_refresh_tokens WHERE lookup = $1;
 
--- name: rotateRefreshTokens :exec
-UPDATE device_refresh_tokens SET rotated_at = $1 WHERE device_id = $2 AND rotated_at IS NULL;
+-- name: readPair :one
+SELECT * FROM device_refresh_tokens WHERE id = $1 AND device_id = $2;
 
--- name: nameRequest :exec
-UPDATE device_refresh_tokens SET request_hash = $1 WHERE id = $2;
+-- name: markRotated :exec
+UPDATE device_refresh_tokens SET rotated_at = COALESCE(rotated_at, CAST(@now AS BIGINT)) WHERE id = @id;
 
--- The token that was given for another, while nobody has used it.
--- name: unusedSuccessor :one
-SELECT id FROM device_refresh_tokens WHERE device_id = $1 AND rotated_at IS NULL AND predecessor_id = $2;
+-- name: markUsed :exec
+UPDATE device_refresh_tokens SET used_at = @now WHERE id = @id AND used_at IS NULL;
+
+-- The siblings of a pair that was used. 0 stands for no predecessor.
+-- name: loseSiblings :exec
+UPDATE device_refresh_tokens SET lost_at = @now
+WHERE device_id = @device_id AND session_no = @session_no AND COALESCE(predecessor_id, 0) = CAST(@predecessor_id AS BIGINT) AND id <> @id
+    AND used_at IS NULL AND lost_at IS NULL;
+
+-- When one of the pairs was used that were given for the token.
+-- name: successorUse :one
+SELECT CAST(COALESCE(MIN(used_at), 0) AS BIGINT) FROM device_refresh_tokens
+WHERE device_id = @device_id AND session_no = @session_no AND predecessor_id = @predecessor_id;
+
+-- name: countFrom :one
+SELECT COUNT(*) FROM device_refresh_tokens WHERE device_id = @device_id AND session_no = @session_no AND address = @address;
+
+-- All but the newest unused siblings.
+-- name: pruneSiblings :exec
+DELETE FROM device_refresh_tokens WHERE device_refresh_tokens.device_id = @device_id AND device_refresh_tokens.session_no = @session_no
+    AND COALESCE(device_refresh_tokens.predecessor_id, 0) = CAST(@predecessor_id AS BIGINT) AND device_refresh_tokens.used_at IS NULL AND device_refresh_tokens.lost_at IS NULL
+    AND device_refresh_tokens.id <= (SELECT s.id FROM device_refresh_tokens s
+        WHERE s.device_id = @device_id AND s.session_no = @session_no AND COALESCE(s.predecessor_id, 0) = CAST(@predecessor_id AS BIGINT)
+            AND s.used_at IS NULL AND s.lost_at IS NULL
+        ORDER BY s.id DESC LIMIT 1 OFFSET CAST(@keep AS BIGINT));
+
+-- All but the newest that are over, of what came before a token.
+-- name: pruneFamily :exec
+DELETE FROM device_refresh_tokens WHERE device_refresh_tokens.device_id = @device_id AND device_refresh_tokens.session_no = @session_no
+    AND device_refresh_tokens.id <= (SELECT t.id FROM device_refresh_tokens t
+        WHERE t.device_id = @device_id AND t.session_no = @session_no AND t.id < @before
+        ORDER BY t.id DESC LIMIT 1 OFFSET CAST(@keep AS BIGINT));
+
+-- name: pruneFamilies :exec
+DELETE FROM device_refresh_tokens WHERE device_id = @device_id AND session_no < @oldest;
 
 -- name: deleteExpiredRefreshTokens :exec
 DELETE FROM device_refresh_tokens WHERE expires_at <= $1;

@@ -90,6 +90,23 @@ func (q *Queries) countDevices(ctx context.Context, arg countDevicesParams) (int
 	return count, err
 }
 
+const countFrom = `-- name: countFrom :one
+SELECT COUNT(*) FROM device_refresh_tokens WHERE device_id = $1 AND session_no = $2 AND address = $3
+`
+
+type countFromParams struct {
+	DeviceID  int64
+	SessionNo int64
+	Address   string
+}
+
+func (q *Queries) countFrom(ctx context.Context, arg countFromParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countFrom, arg.DeviceID, arg.SessionNo, arg.Address)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const decideLogin = `-- name: decideLogin :one
 UPDATE device_logins SET status = $1, user_id = $2, expires_at = $3
 WHERE id = $4 AND status = 'PENDING' AND device_logins.expires_at > $5
@@ -355,9 +372,10 @@ func (q *Queries) insertLogin(ctx context.Context, arg insertLoginParams) error 
 	return err
 }
 
-const insertRefreshToken = `-- name: insertRefreshToken :exec
-INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+const insertRefreshToken = `-- name: insertRefreshToken :one
+INSERT INTO device_refresh_tokens (device_id, session_no, lookup, token_hash, created_at, expires_at, predecessor_id, address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+RETURNING id
 `
 
 type insertRefreshTokenParams struct {
@@ -368,10 +386,11 @@ type insertRefreshTokenParams struct {
 	CreatedAt     int64
 	ExpiresAt     int64
 	PredecessorID sql.NullInt64
+	Address       string
 }
 
-func (q *Queries) insertRefreshToken(ctx context.Context, arg insertRefreshTokenParams) error {
-	_, err := q.db.ExecContext(ctx, insertRefreshToken,
+func (q *Queries) insertRefreshToken(ctx context.Context, arg insertRefreshTokenParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, insertRefreshToken,
 		arg.DeviceID,
 		arg.SessionNo,
 		arg.Lookup,
@@ -379,8 +398,11 @@ func (q *Queries) insertRefreshToken(ctx context.Context, arg insertRefreshToken
 		arg.CreatedAt,
 		arg.ExpiresAt,
 		arg.PredecessorID,
+		arg.Address,
 	)
-	return err
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const insertSigningKey = `-- name: insertSigningKey :exec
@@ -578,6 +600,32 @@ func (q *Queries) loginByUserCode(ctx context.Context, userCodeHash []byte) (log
 	return i, err
 }
 
+const loseSiblings = `-- name: loseSiblings :exec
+UPDATE device_refresh_tokens SET lost_at = $1
+WHERE device_id = $2 AND session_no = $3 AND COALESCE(predecessor_id, 0) = CAST($4 AS BIGINT) AND id <> $5
+    AND used_at IS NULL AND lost_at IS NULL
+`
+
+type loseSiblingsParams struct {
+	Now           sql.NullInt64
+	DeviceID      int64
+	SessionNo     int64
+	PredecessorID int64
+	ID            int64
+}
+
+// The siblings of a pair that was used. 0 stands for no predecessor.
+func (q *Queries) loseSiblings(ctx context.Context, arg loseSiblingsParams) error {
+	_, err := q.db.ExecContext(ctx, loseSiblings,
+		arg.Now,
+		arg.DeviceID,
+		arg.SessionNo,
+		arg.PredecessorID,
+		arg.ID,
+	)
+	return err
+}
+
 const markPolled = `-- name: markPolled :execrows
 UPDATE device_logins SET polled_at = $1 WHERE id = $2 AND polled_at = $3
 `
@@ -596,17 +644,97 @@ func (q *Queries) markPolled(ctx context.Context, arg markPolledParams) (int64, 
 	return result.RowsAffected()
 }
 
-const nameRequest = `-- name: nameRequest :exec
-UPDATE device_refresh_tokens SET request_hash = $1 WHERE id = $2
+const markRotated = `-- name: markRotated :exec
+UPDATE device_refresh_tokens SET rotated_at = COALESCE(rotated_at, CAST($1 AS BIGINT)) WHERE id = $2
 `
 
-type nameRequestParams struct {
-	RequestHash []byte
-	ID          int64
+type markRotatedParams struct {
+	Now int64
+	ID  int64
 }
 
-func (q *Queries) nameRequest(ctx context.Context, arg nameRequestParams) error {
-	_, err := q.db.ExecContext(ctx, nameRequest, arg.RequestHash, arg.ID)
+func (q *Queries) markRotated(ctx context.Context, arg markRotatedParams) error {
+	_, err := q.db.ExecContext(ctx, markRotated, arg.Now, arg.ID)
+	return err
+}
+
+const markUsed = `-- name: markUsed :exec
+UPDATE device_refresh_tokens SET used_at = $1 WHERE id = $2 AND used_at IS NULL
+`
+
+type markUsedParams struct {
+	Now sql.NullInt64
+	ID  int64
+}
+
+func (q *Queries) markUsed(ctx context.Context, arg markUsedParams) error {
+	_, err := q.db.ExecContext(ctx, markUsed, arg.Now, arg.ID)
+	return err
+}
+
+const pruneFamilies = `-- name: pruneFamilies :exec
+DELETE FROM device_refresh_tokens WHERE device_id = $1 AND session_no < $2
+`
+
+type pruneFamiliesParams struct {
+	DeviceID int64
+	Oldest   int64
+}
+
+func (q *Queries) pruneFamilies(ctx context.Context, arg pruneFamiliesParams) error {
+	_, err := q.db.ExecContext(ctx, pruneFamilies, arg.DeviceID, arg.Oldest)
+	return err
+}
+
+const pruneFamily = `-- name: pruneFamily :exec
+DELETE FROM device_refresh_tokens WHERE device_refresh_tokens.device_id = $1 AND device_refresh_tokens.session_no = $2
+    AND device_refresh_tokens.id <= (SELECT t.id FROM device_refresh_tokens t
+        WHERE t.device_id = $1 AND t.session_no = $2 AND t.id < $3
+        ORDER BY t.id DESC LIMIT 1 OFFSET CAST($4 AS BIGINT))
+`
+
+type pruneFamilyParams struct {
+	DeviceID  int64
+	SessionNo int64
+	Before    int64
+	Keep      int64
+}
+
+// All but the newest that are over, of what came before a token.
+func (q *Queries) pruneFamily(ctx context.Context, arg pruneFamilyParams) error {
+	_, err := q.db.ExecContext(ctx, pruneFamily,
+		arg.DeviceID,
+		arg.SessionNo,
+		arg.Before,
+		arg.Keep,
+	)
+	return err
+}
+
+const pruneSiblings = `-- name: pruneSiblings :exec
+DELETE FROM device_refresh_tokens WHERE device_refresh_tokens.device_id = $1 AND device_refresh_tokens.session_no = $2
+    AND COALESCE(device_refresh_tokens.predecessor_id, 0) = CAST($3 AS BIGINT) AND device_refresh_tokens.used_at IS NULL AND device_refresh_tokens.lost_at IS NULL
+    AND device_refresh_tokens.id <= (SELECT s.id FROM device_refresh_tokens s
+        WHERE s.device_id = $1 AND s.session_no = $2 AND COALESCE(s.predecessor_id, 0) = CAST($3 AS BIGINT)
+            AND s.used_at IS NULL AND s.lost_at IS NULL
+        ORDER BY s.id DESC LIMIT 1 OFFSET CAST($4 AS BIGINT))
+`
+
+type pruneSiblingsParams struct {
+	DeviceID      int64
+	SessionNo     int64
+	PredecessorID int64
+	Keep          int64
+}
+
+// All but the newest unused siblings.
+func (q *Queries) pruneSiblings(ctx context.Context, arg pruneSiblingsParams) error {
+	_, err := q.db.ExecContext(ctx, pruneSiblings,
+		arg.DeviceID,
+		arg.SessionNo,
+		arg.PredecessorID,
+		arg.Keep,
+	)
 	return err
 }
 
@@ -633,8 +761,37 @@ func (q *Queries) readDeviceState(ctx context.Context, id int64) (readDeviceStat
 	return i, err
 }
 
+const readPair = `-- name: readPair :one
+SELECT id, device_id, session_no, lookup, token_hash, created_at, expires_at, rotated_at, predecessor_id, used_at, lost_at, address FROM device_refresh_tokens WHERE id = $1 AND device_id = $2
+`
+
+type readPairParams struct {
+	ID       int64
+	DeviceID int64
+}
+
+func (q *Queries) readPair(ctx context.Context, arg readPairParams) (refreshTokenRow, error) {
+	row := q.db.QueryRowContext(ctx, readPair, arg.ID, arg.DeviceID)
+	var i refreshTokenRow
+	err := row.Scan(
+		&i.ID,
+		&i.DeviceID,
+		&i.SessionNo,
+		&i.Lookup,
+		&i.TokenHash,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RotatedAt,
+		&i.PredecessorID,
+		&i.UsedAt,
+		&i.LostAt,
+		&i.Address,
+	)
+	return i, err
+}
+
 const readRefreshToken = `-- name: readRefreshToken :one
-SELECT id, device_id, session_no, lookup, token_hash, created_at, expires_at, rotated_at, request_hash, predecessor_id FROM device_refresh_tokens WHERE lookup = $1
+SELECT id, device_id, session_no, lookup, token_hash, created_at, expires_at, rotated_at, predecessor_id, used_at, lost_at, address FROM device_refresh_tokens WHERE lookup = $1
 `
 
 func (q *Queries) readRefreshToken(ctx context.Context, lookup string) (refreshTokenRow, error) {
@@ -649,8 +806,10 @@ func (q *Queries) readRefreshToken(ctx context.Context, lookup string) (refreshT
 		&i.CreatedAt,
 		&i.ExpiresAt,
 		&i.RotatedAt,
-		&i.RequestHash,
 		&i.PredecessorID,
+		&i.UsedAt,
+		&i.LostAt,
+		&i.Address,
 	)
 	return i, err
 }
@@ -691,20 +850,6 @@ func (q *Queries) readUserStatus(ctx context.Context, id int64) (string, error) 
 	var status string
 	err := row.Scan(&status)
 	return status, err
-}
-
-const rotateRefreshTokens = `-- name: rotateRefreshTokens :exec
-UPDATE device_refresh_tokens SET rotated_at = $1 WHERE device_id = $2 AND rotated_at IS NULL
-`
-
-type rotateRefreshTokensParams struct {
-	RotatedAt sql.NullInt64
-	DeviceID  int64
-}
-
-func (q *Queries) rotateRefreshTokens(ctx context.Context, arg rotateRefreshTokensParams) error {
-	_, err := q.db.ExecContext(ctx, rotateRefreshTokens, arg.RotatedAt, arg.DeviceID)
-	return err
 }
 
 const sealCode = `-- name: sealCode :exec
@@ -756,6 +901,25 @@ func (q *Queries) setPushToken(ctx context.Context, arg setPushTokenParams) erro
 	return err
 }
 
+const successorUse = `-- name: successorUse :one
+SELECT CAST(COALESCE(MIN(used_at), 0) AS BIGINT) FROM device_refresh_tokens
+WHERE device_id = $1 AND session_no = $2 AND predecessor_id = $3
+`
+
+type successorUseParams struct {
+	DeviceID      int64
+	SessionNo     int64
+	PredecessorID sql.NullInt64
+}
+
+// When one of the pairs was used that were given for the token.
+func (q *Queries) successorUse(ctx context.Context, arg successorUseParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, successorUse, arg.DeviceID, arg.SessionNo, arg.PredecessorID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const takeCode = `-- name: takeCode :one
 UPDATE registration_codes SET used_at = $1, used_key = $2, code_sealed = NULL
 WHERE code_hash = $3 AND user_id = $4 AND used_at IS NULL AND expires_at > $1
@@ -793,23 +957,6 @@ type touchDeviceParams struct {
 func (q *Queries) touchDevice(ctx context.Context, arg touchDeviceParams) error {
 	_, err := q.db.ExecContext(ctx, touchDevice, arg.LastSeenAt, arg.ID)
 	return err
-}
-
-const unusedSuccessor = `-- name: unusedSuccessor :one
-SELECT id FROM device_refresh_tokens WHERE device_id = $1 AND rotated_at IS NULL AND predecessor_id = $2
-`
-
-type unusedSuccessorParams struct {
-	DeviceID      int64
-	PredecessorID sql.NullInt64
-}
-
-// The token that was given for another, while nobody has used it.
-func (q *Queries) unusedSuccessor(ctx context.Context, arg unusedSuccessorParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, unusedSuccessor, arg.DeviceID, arg.PredecessorID)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
 }
 
 const updateDevice = `-- name: updateDevice :one

@@ -18,17 +18,16 @@ var (
 	}
 	errRefreshRevoked = &fault.Error{
 		Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated",
-		What: "Token family revoked, because a rotated refresh token was used again; log the device in again.",
+		What: "Token family revoked, because the device was registered again or a rotated refresh token was used again; log the device in again.",
 	}
 	errRefreshInactive = fault.Forbidden("The device or its user is not active.")
 )
 
-// Refresh trades a refresh token for the next pair. A token that was rotated
-// already is 10003, any other that is not good 5018 (5022 when the device or its
-// user is not active). requestID, when not empty, is chosen anew by the caller
-// for each rotation: with the same one a call whose answer was lost can be made
-// again.
-func (s *Service) Refresh(ctx context.Context, token, requestID string) (DeviceTokens, error) {
+// Refresh trades a refresh token for the next pair, and again while nobody has
+// used what it was traded for: the answer may have been lost. A token that was
+// rotated and whose successor was used is 10003, any other that is not good 5018
+// (5022 when the device or its user is not active).
+func (s *Service) Refresh(ctx context.Context, token string) (DeviceTokens, error) {
 	lookup, err := s.plausible(ctx, token)
 	if err != nil {
 		return DeviceTokens{}, err
@@ -41,10 +40,10 @@ func (s *Service) Refresh(ctx context.Context, token, requestID string) (DeviceT
 	var refusal error
 	var p presented
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
-		if p, refusal, err = s.spend(ctx, tx, lookup, token, requestID); err != nil || refusal != nil {
+		if p, refusal, err = s.spend(ctx, tx, lookup, token); err != nil || refusal != nil {
 			return err
 		}
-		tokens, err = s.renew(ctx, tx, keys, p, requestID)
+		tokens, err = s.renew(ctx, tx, keys, p)
 		return err
 	})
 	if refusal != nil || err != nil {

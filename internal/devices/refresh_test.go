@@ -2,8 +2,6 @@ package devices_test
 
 import (
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,71 +67,6 @@ func TestRefreshTokensOutliveAWrongClock(t *testing.T) {
 	})
 }
 
-// threats.md scenario 6, as decisions.md 7.6 has it.
-func TestRefreshReuse(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
-		w := newWorld(t, db)
-		stolen := w.register(w.user, nil).want(t, 201, 0).text("session.refresh_token")
-		second := w.refresh(stolen).want(t, 200, 0)
-		w.advance(60 * time.Second)
-		if a := w.refresh(stolen).want(t, 401, 10003); a.key != "refresh_token_rotated" || strings.Contains(a.body, "family revoked") {
-			t.Errorf("reuse: %s", a.body)
-		}
-		w.notify(second.text("access_token")).want(t, 204, 0)
-		third := w.refresh(second.text("refresh_token")).want(t, 200, 0)
-		w.advance(time.Second)
-		w.refresh(stolen).want(t, 401, 10003) // 61 s after its rotation: the family ends
-		w.notify(second.text("access_token")).want(t, 401, 5018)
-		w.notify(third.text("access_token")).want(t, 401, 5018)
-		for range 2 {
-			if a := w.refresh(third.text("refresh_token")).want(t, 401, 10003); !strings.Contains(a.body, "family revoked") {
-				t.Errorf("ended family: %s", a.body)
-			}
-			w.refresh(stolen).want(t, 401, 10003)
-		}
-		if n := w.count(`SELECT COUNT(*) FROM audit_log WHERE action = 'device.refresh_reuse' AND user_id = $1`, w.user); n != 1 {
-			t.Errorf("%d audit entries", n)
-		}
-		// A new login begins a family that the old tokens cannot end.
-		again := w.register(w.user, nil).want(t, 200, 0)
-		w.advance(2 * time.Minute)
-		w.refresh(stolen).want(t, 401, 10003)
-		w.refresh(third.text("refresh_token")).want(t, 401, 10003)
-		w.notify(again.text("session.access_token")).want(t, 204, 0)
-		w.refresh(again.text("session.refresh_token")).want(t, 200, 0)
-	})
-}
-
-func TestParallelRefreshHasOneWinner(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
-		w := newWorld(t, db)
-		token := w.register(w.user, nil).want(t, 201, 0).text("session.refresh_token")
-		var next atomic.Value
-		var won, lost atomic.Int64
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				switch a := w.refresh(token); a.code {
-				case 0:
-					won.Add(1)
-					next.Store(a.text("refresh_token"))
-				case 10003:
-					lost.Add(1)
-				default:
-					t.Error(a.body)
-				}
-			})
-		}
-		wg.Wait()
-		if won.Load() != 1 || lost.Load() != 19 {
-			t.Fatalf("%d won, %d lost", won.Load(), lost.Load())
-		}
-		w.refresh(next.Load().(string)).want(t, 200, 0) // the loser goes on with the winner's pair
-	})
-}
-
 func TestRefreshRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
@@ -161,8 +94,12 @@ func TestRefreshRefusals(t *testing.T) {
 func TestRefreshOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, dbtest.SQLite(t))
-	for _, body := range []any{nil, "{}", m{"refresh_token": ""}} {
-		noWords(t, w.call("", "POST /auth/refresh", body).want(t, 401, 5018))
+	noWords(t, w.call("", "POST /auth/refresh", nil).want(t, 401, 5018))
+	noWords(t, w.call("u=0; other=1", "POST /auth/refresh", "{}").want(t, 401, 5018)) // a browser whose session has ended
+	for _, body := range []any{nil, "{}", m{"refresh_token": ""}, m{"request_id": "x", "more": 1}} {
+		if body != nil {
+			noWords(t, w.call("", "POST /auth/refresh", body).want(t, 400, 5000))
+		}
 		a := w.call(session(w.user), "POST /auth/refresh", body).want(t, 200, 0)
 		if a.header.Get("Set-Cookie") != session(w.user) || a.member("authenticated") != true || a.member("access_token") != nil {
 			t.Errorf("%s with cookie %q", a.body, a.header.Get("Set-Cookie"))

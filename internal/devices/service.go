@@ -19,8 +19,11 @@ const (
 	defaultAccessTTL  = time.Hour           // of access tokens (wire.md section 2)
 	refreshTTL        = 30 * 24 * time.Hour // of refresh tokens (wire.md section 2)
 	codeTTL           = 10 * time.Minute    // of registration codes
-	rotationGrace     = 60 * time.Second    // decisions.md 7.6
-	replayLimit       = 24 * time.Hour      // of a rotation with a request_id, docs/decisions/0010
+	againLimit        = 24 * time.Hour      // how long a token whose successors nobody used is answered again
+	reuseGrace        = 15 * time.Minute    // after a successor's first use: an older token shown then ends nothing
+	keptSiblings      = 32                  // unused pairs for one predecessor, the newest
+	keptPairs         = 50                  // of a family, beside those that are good
+	keptFamilies      = 8                   // that are over, per device
 	replayGrace       = 60 * time.Second    // decisions.md 7.5
 	defaultWrongCodes = 1000                // per address and hour (decisions.md 8.2)
 )
@@ -55,9 +58,12 @@ type Deps struct {
 	Keys     KeyListener      // nil: nobody
 	Sessions SessionRefresher // nil: an empty POST /auth/refresh is refused
 	StepUp   StepUp           // nil: not asked
-	Log      *slog.Logger     // nil: discarded
-	Now      func() time.Time // nil: time.Now
-	BaseURL  string           // public address without a trailing slash, for verification_uri
+	// Tell tells the owner of a device, in the transaction that gives reason to.
+	// Nil: it stands in the audit log alone.
+	Tell    func(ctx context.Context, tx *sqldb.Tx, n Notice) error
+	Log     *slog.Logger     // nil: discarded
+	Now     func() time.Time // nil: time.Now
+	BaseURL string           // public address without a trailing slash, for verification_uri
 
 	AccessTTL  time.Duration // lifetime of access tokens, 0: one hour
 	WrongCodes int           // wrong codes per address and hour, 0: 1000

@@ -6,5 +6,5 @@
 // the access token in time and repeats a refused request once with fresh tokens.
 // A refresh survives a kill at any point: a request id is stored before the
 // refresh token is sent, the new pair before it is used, and between the two the
-// same call is answered again (docs/decisions/0010-refresh-request-id.md).
+// same call is answered again (docs/decisions/0010-lost-answers.md).
 package client
