@@ -16,9 +16,9 @@ func (s *Service) Mount(m *web.Mux) {
 	read := access.Session().OrKey(scope, "read")
 	write := access.Session().OrKey(scope, "write")
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/acme-accounts", read, s.handleList)
-	web.RouteReply(m, "POST /apiv1/users/{user_id}/acme-accounts", write, s.handleCreate)
+	web.RouteReply(m, "POST /apiv1/users/{user_id}/acme-accounts", write, s.handleCreate, web.Large)
 	web.Route(m, "GET /apiv1/users/{user_id}/acme-accounts/{acme_account_id}", read.On("acme_account_id"), s.handleGet)
-	web.Route(m, "PUT /apiv1/users/{user_id}/acme-accounts/{acme_account_id}", write.On("acme_account_id"), s.handlePut)
+	web.Route(m, "PUT /apiv1/users/{user_id}/acme-accounts/{acme_account_id}", write.On("acme_account_id"), s.handlePut, web.Large)
 	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/acme-accounts/{acme_account_id}", write.On("acme_account_id"), s.handleDelete)
 }
 

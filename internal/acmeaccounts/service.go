@@ -72,7 +72,10 @@ func (s *Service) list(ctx context.Context, userID int64, page web.Page) ([]Acco
 	if err != nil {
 		return nil, 0, fmt.Errorf("count ACME accounts: %w", err)
 	}
-	rows, err := q.accountsOf(ctx, accountsOfParams{UserID: userID, Max: page.Limit, Skip: page.Offset})
+	const step = 10 // each may have a CA bundle
+	rows, _, err := web.Fill(page, step, func(r *AcmeAccount) int { return 1000 + len(r.CaBundlePem) }, func(most, skip int64) ([]AcmeAccount, error) {
+		return q.accountsOf(ctx, accountsOfParams{UserID: userID, Max: most, Skip: skip})
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list ACME accounts: %w", err)
 	}

@@ -186,7 +186,10 @@ func (s *Service) List(ctx context.Context, userID int64, page web.Page) (keys [
 	if total, err = q.countKeys(ctx, userID); err != nil {
 		return nil, 0, fmt.Errorf("count API keys: %w", err)
 	}
-	rows, err := q.listKeys(ctx, listKeysParams{UserID: userID, PageLimit: page.Limit, PageOffset: page.Offset})
+	const step = 50 // each may have a hundred permissions
+	rows, _, err := web.Fill(page, step, func(r *listKeysRow) int { return 500 + len(r.Permissions) }, func(most, skip int64) ([]listKeysRow, error) {
+		return q.listKeys(ctx, listKeysParams{UserID: userID, PageLimit: most, PageOffset: skip})
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list API keys: %w", err)
 	}

@@ -89,7 +89,7 @@ func badTexts(t *testing.T, w *world, o *operation) {
 	for name, text := range map[string]string{
 		"half an object": `{"a":`, "a word": "hello", "two values": "{} {}", "a trailing comma": `{"a":1,}`, "a form": "a=1&b=2",
 		"a byte order mark": "\xef\xbb\xbf{}", "bytes": "\xff\xfe\x00", "XML": `<a/>`, "a comment": "{} // x", "single quotes": "{'a':1}",
-		"NaN": `{"a":NaN}`, "1 MB of brackets": strings.Repeat("[", 1_000_000),
+		"NaN": `{"a":NaN}`, "as many brackets as there may be": strings.Repeat("[", o.bodySize),
 	} {
 		send(name, text, 400)
 	}
@@ -106,8 +106,8 @@ func badTexts(t *testing.T, w *world, o *operation) {
 		send("nothing", "")
 		send("null", "null")
 	}
-	send("more than 1 MiB", `{"a":"`+strings.Repeat("a", 1<<20)+`"}`, 413)
-	send("1 MiB of spaces and more", strings.Repeat(" ", 1<<20)+"{}", 413)
+	send("a byte too many", strings.Repeat(" ", o.bodySize-1)+"{}", 413)
+	send("1 MiB and more", `{"a":"`+strings.Repeat("a", 1<<20)+`"}`, 413)
 }
 
 // notImplemented is the fixed 501 of api.md.

@@ -28,6 +28,9 @@ func TestRoutes(t *testing.T) {
 		if r.Raw {
 			kind = " (raw)"
 		}
+		if r.Body > 0 {
+			kind += fmt.Sprintf(" | body %d KiB", r.Body>>10)
+		}
 		lines = append(lines, fmt.Sprintf("%-6s %s | %s%s", r.Method, r.Path, r.Rule, kind))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Or(strings.Compare(a[7:], b[7:]), strings.Compare(a, b)) })

@@ -38,8 +38,8 @@ var edges = map[string][]string{
 	"providers":      {"identity"},
 	"ratelimit":      {"fault", "jobs", "sqldb"},
 	"seal":           {},
-	"sqldb":          {"jobs"}, // migrate's test databases hold the job tables
-	"web":            {"access", "fault", "sqldb"},
+	"sqldb":          {"jobs"},                                  // migrate's test databases hold the job tables
+	"web":            {"access", "fault", "ratelimit", "sqldb"}, // which address counts as one
 	"webhooks":       {},
 }
 

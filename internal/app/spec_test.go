@@ -42,6 +42,7 @@ type operation struct {
 	query        map[string]*schema
 	body         *schema // nil: takes none
 	bodyRequired bool
+	bodySize     int // the largest in bytes
 }
 
 func (o *operation) line() string { return o.method + " " + strings.Replace(o.path, ownPath, "U", 1) }
@@ -99,7 +100,7 @@ func operations(t *testing.T, p *program) []*operation {
 	}
 	var all []*operation
 	for _, r := range p.app.Mux().Routes() {
-		o := &operation{method: r.Method, path: r.Path, rule: r.Rule, raw: r.Raw, query: map[string]*schema{}}
+		o := &operation{method: r.Method, path: r.Path, rule: r.Rule, raw: r.Raw, bodySize: int(r.Body), query: map[string]*schema{}}
 		described, known := document.Paths[r.Path][strings.ToLower(r.Method)]
 		if !known && !r.Raw {
 			t.Errorf("%s is mounted, but not in the document", o.line())

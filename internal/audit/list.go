@@ -57,7 +57,7 @@ func (l *Log) List(ctx context.Context, userID int64, f Filter, page web.Page) (
 		return nil, 0, fmt.Errorf("list the audit log: %w", err)
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for left := page.Bytes(); left > 0 && rows.Next(); {
 		var r Record
 		var detail string
 		if err := rows.Scan(&r.ID, &r.At, &r.Actor, &r.Action, &r.Object, &detail, &r.RequestID, &r.IP, &r.UserAgent); err != nil {
@@ -68,6 +68,7 @@ func (l *Log) List(ctx context.Context, userID int64, f Filter, page web.Page) (
 		if err := decoder.Decode(&r.Detail); err != nil {
 			return nil, 0, fmt.Errorf("detail of entry %d of user %d: %w", r.ID, userID, err)
 		}
+		left -= 500 + len(detail) + len(r.Object) + len(r.UserAgent)
 		records = append(records, r)
 	}
 	return records, total, rows.Err()

@@ -6,13 +6,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
 
 const (
-	maxChainText    = 256 << 10 // bytes of PEM
-	maxCertificates = 16
+	maxChainText    = 64 << 10 // bytes of PEM
+	maxCertificates = 10
 )
 
 // Chain is a leaf certificate and the issuers it came with, each signed by the
@@ -24,11 +25,14 @@ type Chain struct {
 
 // ParseChain reads certificates in PEM and puts them in order: the leaf, then its
 // issuers, whatever order they came in, repetitions dropped. It refuses private
-// keys and other PEM blocks, damaged blocks, more than 16 certificates or 256 KiB,
+// keys and other PEM blocks, damaged blocks, more than 10 certificates or 64 KiB,
 // two leaves, and certificates that do not belong to the leaf's chain. The error's
 // text is public and quotes nothing.
 func ParseChain(text []byte) (Chain, error) {
-	all, err := parseCertificates(text)
+	if len(text) > maxChainText {
+		return Chain{}, fmt.Errorf("is larger than %d KiB", maxChainText>>10)
+	}
+	all, err := parseCertificates(text, maxCertificates)
 	if err != nil {
 		return Chain{}, err
 	}
@@ -52,19 +56,17 @@ func ParseChain(text []byte) (Chain, error) {
 
 // storedChain reads a chain that [Chain.FullPEM] wrote, in the order it was
 // stored in: a CA may send more than the line of issuers that [ParseChain]
-// accepts from people (RFC 8555 section 9.1).
+// accepts from people (RFC 8555 section 9.1), and it may be larger than what is
+// accepted now.
 func storedChain(text string) (Chain, error) {
-	all, err := parseCertificates([]byte(text))
+	all, err := parseCertificates([]byte(text), math.MaxInt)
 	if err != nil {
 		return Chain{}, fmt.Errorf("stored chain: %w", err)
 	}
 	return Chain{Leaf: all[0], Issuers: all[1:]}, nil
 }
 
-func parseCertificates(text []byte) ([]*x509.Certificate, error) {
-	if len(text) > maxChainText {
-		return nil, fmt.Errorf("is larger than %d KiB", maxChainText>>10)
-	}
+func parseCertificates(text []byte, most int) ([]*x509.Certificate, error) {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		return nil, errors.New("holds a private key; only certificates belong here")
 	}
@@ -74,8 +76,8 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 		if blocks++; block.Type != "CERTIFICATE" && block.Type != "X509 CERTIFICATE" {
 			return nil, errors.New("holds a PEM block that is not a certificate")
 		}
-		if blocks > maxCertificates {
-			return nil, fmt.Errorf("holds more than %d certificates", maxCertificates)
+		if blocks > most {
+			return nil, fmt.Errorf("holds more than %d certificates", most)
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

@@ -17,12 +17,12 @@ func (s *Service) Mount(m *web.Mux) {
 	write := access.Session().OrKey(scope, "write")
 	one := "/apiv1/users/{user_id}/certificates/{certificate_id}"
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/certificates", read, s.handleList)
-	web.RouteReply(m, "POST /apiv1/users/{user_id}/certificates", write, s.handleCreate)
+	web.RouteReply(m, "POST /apiv1/users/{user_id}/certificates", write, s.handleCreate, web.Large)
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/acme-accounts/{acme_account_id}/certificates", read, s.handleListOfAccount)
 	web.Route(m, "GET "+one, read.On("certificate_id"), s.handleGet)
-	web.RouteReply(m, "PUT "+one, write.On("certificate_id"), s.handlePut)
+	web.RouteReply(m, "PUT "+one, write.On("certificate_id"), s.handlePut, web.Large)
 	web.RouteReply(m, "DELETE "+one, write.On("certificate_id"), s.handleDelete)
-	web.Raw(m, "GET "+one+"/export", access.Session().OrKey(scope, "read", "issue").On("certificate_id"), 0, s.handleExport)
+	web.Raw(m, "GET "+one+"/export", access.Session().OrKey(scope, "read", "issue").On("certificate_id"), 0, s.handleExport, web.Heavy)
 
 	s.mountDevices(m)
 	s.mountSelf(m)
@@ -70,11 +70,11 @@ func (s *Service) reply(ctx context.Context, from source, acctID int64, page web
 	most := detail == "most"
 	caller := access.From(ctx)
 	if all, ids := caller.All(scope, "read"); !all {
-		records, err := s.named(ctx, caller.UserID, acctID, ids, most)
+		records, total, err := s.named(ctx, caller.UserID, acctID, ids, page, most)
 		if err != nil {
 			return nil, err
 		}
-		return web.ListAll(records, page), nil
+		return web.List(records, total, page), nil
 	}
 	records, total, err := s.list(ctx, from, page, most)
 	if err != nil {

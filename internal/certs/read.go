@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -58,49 +59,83 @@ func ofDevice(ctx context.Context, deviceID int64) source {
 	}
 }
 
+// Rows of a page are read so many at once, fewer where each brings a chain.
+const (
+	lightStep = 100
+	heavyStep = 8
+)
+
 // list reads a page, newest first, and how many there are in all. The count is
 // asked for only where the page does not tell.
 func (s *Service) list(ctx context.Context, from source, page web.Page, most bool) ([]Certificate, int64, error) {
 	q := New(s.DB.Reader())
-	rows, err := from.page(q, page.Limit, page.Offset)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list certificates: %w", err)
+	now := s.Now()
+	step := int64(lightStep)
+	if most {
+		step = heavyStep
 	}
-	total := page.Offset + int64(len(rows))
-	if int64(len(rows)) == page.Limit || len(rows) == 0 && page.Offset > 0 {
+	all, early, err := web.Fill(page, step, size, func(limit, skip int64) ([]Certificate, error) {
+		rows, err := from.page(q, limit, skip)
+		if err != nil {
+			return nil, fmt.Errorf("list certificates: %w", err)
+		}
+		part := make([]Certificate, len(rows))
+		for i := range rows {
+			if part[i], err = s.listed(ctx, &rows[i], now, most); err != nil {
+				return nil, err
+			}
+		}
+		return part, nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	total := page.Offset + int64(len(all))
+	if early || int64(len(all)) == page.Limit || len(all) == 0 && page.Offset > 0 {
 		if total, err = from.count(q); err != nil {
 			return nil, 0, fmt.Errorf("count certificates: %w", err)
 		}
 	}
-	now := s.Now()
-	all := make([]Certificate, len(rows))
-	for i := range rows {
-		if all[i], err = fromRow(&rows[i], now); err != nil {
-			return nil, 0, err
-		}
-		if !most {
-			continue
-		}
-		m, err := materials(ctx, s.DB.Reader(), all[i].ID)
-		if err != nil && !fault.Is(err, fault.CodeNotFound) { // deleted since
-			return nil, 0, err
-		}
-		all[i].Heavy = heavy(m.ChainPem, m.Csr)
-	}
 	return all, total, nil
 }
 
-// named returns those of the certificates that the user has, newest first, for
-// a key that is granted these alone. acctID 0 means of any account.
-func (s *Service) named(ctx context.Context, userID, acctID int64, ids []int64, most bool) ([]Certificate, error) {
-	all := []Certificate{}
+func (s *Service) listed(ctx context.Context, row *certificateRow, now time.Time, most bool) (Certificate, error) {
+	c, err := fromRow(row, now)
+	if err != nil || !most {
+		return c, err
+	}
+	m, err := materials(ctx, s.DB.Reader(), c.ID)
+	if err != nil && !fault.Is(err, fault.CodeNotFound) { // deleted since
+		return c, err
+	}
+	c.Heavy = heavy(m.ChainPem, m.Csr)
+	return c, nil
+}
+
+// size is about how many bytes the texts of a record have.
+func size(c *Certificate) int {
+	n := 1000 + len(c.DomainName) + len(c.Issuer)
+	for _, name := range c.SANs {
+		n += len(name)
+	}
+	if c.Heavy != nil {
+		n += len(c.Cert) + len(c.CSR)
+	}
+	return n
+}
+
+// named returns a page of those of the certificates that the user has, newest
+// first, for a key that is granted these alone, and how many they are. acctID 0
+// means of any account.
+func (s *Service) named(ctx context.Context, userID, acctID int64, ids []int64, page web.Page, most bool) (all []Certificate, total int64, err error) {
+	left := page.Bytes()
 	for _, id := range slices.Backward(slices.Compact(slices.Sorted(slices.Values(ids)))) {
 		c, err := s.Record(ctx, s.DB.Reader(), userID, id)
 		if fault.Is(err, fault.CodeNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if acctID != 0 && c.AcctID != acctID {
 			continue
@@ -108,7 +143,12 @@ func (s *Service) named(ctx context.Context, userID, acctID int64, ids []int64, 
 		if !most {
 			c.Heavy = nil
 		}
-		all = append(all, c)
+		if total++; total <= page.Offset || total > page.Offset+page.Limit {
+			continue
+		}
+		if left -= size(&c); left >= 0 || len(all) == 0 {
+			all = append(all, c)
+		}
 	}
-	return all, nil
+	return all, total, nil
 }

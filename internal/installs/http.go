@@ -13,12 +13,12 @@ func (s *Service) Mount(m *web.Mux) {
 	const config = "/apiv1/users/{user_id}/devices/{device_id}/install-config"
 	reader := access.Session().OrKey("devices", "read").On("device_id")
 	writer := access.Session().OrKey("devices", "write").On("device_id")
-	web.Route(m, "GET "+config, reader, s.get)
-	web.Route(m, "PUT "+config, writer, s.put)
-	web.Route(m, "POST "+config+"/restore", writer, s.restore)
+	web.Route(m, "GET "+config, reader, s.get, web.Heavy)
+	web.Route(m, "PUT "+config, writer, s.put, web.Large, web.Heavy)
+	web.Route(m, "POST "+config+"/restore", writer, s.restore, web.Heavy)
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/devices/{device_id}/install-config-histories", reader, s.histories)
-	web.Route(m, "POST /apiv1/users/{user_id}/install-config-update/{device_public_id}", access.Key("ForInstallConfigUpdate", "update"), s.patch)
-	web.Route(m, "GET /apiv1/devices/self/install-config", access.Device(), s.own)
+	web.Route(m, "POST /apiv1/users/{user_id}/install-config-update/{device_public_id}", access.Key("ForInstallConfigUpdate", "update"), s.patch, web.Large)
+	web.Route(m, "GET /apiv1/devices/self/install-config", access.Device(), s.own, web.Heavy)
 }
 
 type deviceInput struct {

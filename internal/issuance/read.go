@@ -20,7 +20,10 @@ func (s *Service) List(ctx context.Context, userID, certID int64, page web.Page)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count issuances: %w", err)
 	}
-	rows, err := q.issuancesOf(ctx, issuancesOfParams{CertID: certID, Max: page.Limit, Skip: page.Offset})
+	const step = 50 // each may bring a hundred names and a request
+	rows, _, err := web.Fill(page, step, func(r *issuanceRow) int { return 1000 + len(r.Names) + len(r.ErrorMessage) + len(r.Csr) }, func(most, skip int64) ([]issuanceRow, error) {
+		return q.issuancesOf(ctx, issuancesOfParams{CertID: certID, Max: most, Skip: skip})
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list issuances: %w", err)
 	}

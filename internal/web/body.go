@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,17 +13,6 @@ import (
 const maxDepth = 64
 
 var errSyntax = errors.New("is not valid JSON; send one JSON value with Content-Type application/json")
-
-func marshal(w io.Writer, v any) error {
-	var buf bytes.Buffer // whole before the first byte is sent
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
-	_, err := w.Write(buf.Bytes())
-	return err
-}
 
 // misfit is what no rule of an input type would find. Its text starts with
 // "body." and the member, which sentence takes apart.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,50 +89,72 @@ func (m *Mux) rewrite(r *http.Request, s *state) error {
 	return nil
 }
 
-// guard is the inner part: body limit, authenticate, permission.
-func (m *Mux) guard(rule access.Rule, maxBody int64, next http.Handler) http.Handler {
+// guard is the inner part: authenticate, permission, body. A body is read only
+// after its credential was accepted, and holds its bytes until the answer is
+// written.
+func (m *Mux) guard(route *RouteInfo, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := stateFrom(r.Context())
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-			s.admitted = time.Now()
+		hasBody := r.Body != nil && r.Body != http.NoBody
+		err := m.admit(r, route.Rule, s)
+		if s.caller != nil {
+			r = r.WithContext(s.known(r.Context()))
 		}
-		caller, err := m.authenticate(r, rule)
-		if err == nil && caller != nil {
-			s.caller = caller
-			r = r.WithContext(access.With(r.Context(), caller))
-			err = m.permit(r, rule, caller, s)
-			s.routed = r
+		switch {
+		case hasBody && err == nil && route.Body > 0:
+			hold := m.bodies.receipt(r.Context(), s.caller)
+			defer hold.release()
+			err = m.receive(w, r, route, hold)
+			r = r.WithContext(s.known(r.Context()))
+		case hasBody:
+			unread(w)
+		}
+		if err == nil && route.Answer > 0 {
+			err = m.reserve(r.Context(), route.Answer)
 		}
 		if err != nil {
 			m.fail(w, r, err)
 			return
 		}
+		defer s.w.release()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// slowBody is how long a body may take before its sender is asked once more
-// who it is.
-const slowBody = time.Second
-
-// readmit asks again for the credential of a caller whose body took its time:
-// a key that was revoked or a session that ended meanwhile changes nothing any
-// more (OWASP ASVS 8.3.2). It returns the context for the handler.
-func (m *Mux) readmit(ctx context.Context, rule access.Rule) (context.Context, error) {
-	s := stateFrom(ctx)
-	if s == nil || s.caller == nil || s.admitted.IsZero() || time.Since(s.admitted) < slowBody {
-		return ctx, nil
-	}
-	caller, err := m.authenticate(s.routed, rule)
-	if err == nil && caller != nil {
-		err = m.permit(s.routed, rule, caller, s)
-	}
-	if err != nil {
-		return ctx, err
+// admit finds the caller and asks the rule.
+func (m *Mux) admit(r *http.Request, rule access.Rule, s *state) error {
+	caller, err := m.authenticate(r, rule)
+	if err != nil || caller == nil {
+		return err
 	}
 	s.caller = caller
-	return access.With(ctx, caller), nil
+	return m.permit(r, rule, caller, s)
+}
+
+// known puts the caller into the context.
+func (s *state) known(ctx context.Context) context.Context {
+	if s.caller == nil {
+		return ctx
+	}
+	return access.With(ctx, s.caller)
+}
+
+// slowBody is how long a body may take before its sender is asked once more
+// for the credential: a key that was revoked or a session that ended in the
+// meantime changes nothing any more (OWASP ASVS 8.3.2).
+const slowBody = time.Second
+
+func (m *Mux) receive(w http.ResponseWriter, r *http.Request, route *RouteInfo, hold *receipt) error {
+	begin := time.Now()
+	body, err := receive(w, r, route.Body, hold)
+	if err != nil {
+		return err
+	}
+	r.Body = &received{Reader: bytes.NewReader(body), all: body, hold: hold}
+	if s := stateFrom(r.Context()); s.caller != nil && time.Since(begin) >= slowBody {
+		return m.admit(r, route.Rule, s)
+	}
+	return nil
 }
 
 var errNoCredential = fault.Unauthorized("Sign in first: this endpoint needs a credential.")

@@ -165,22 +165,8 @@ func (m *Mux) fail(w http.ResponseWriter, r *http.Request, err error) {
 // validation is huma's error hook: it sees messages and places of what did not
 // validate, never the rejected value (which may be a password).
 func validation(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
-	if status == http.StatusRequestEntityTooLarge {
-		return &answer{status: status, fault: fault.Invalid("body", "is larger than 1 MiB")}
-	}
 	if status >= http.StatusInternalServerError {
-		for _, err := range errs {
-			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge != nil {
-				return &answer{status: http.StatusRequestEntityTooLarge, fault: fault.Invalid("body", "is larger than 1 MiB")}
-			}
-		}
-		if message == "cannot read request body" {
-			return toAnswer(ctx.Context(), fault.Invalid("body", "could not be read to its end"))
-		}
 		return toAnswer(ctx.Context(), errors.Join(append(errs, errors.New(message))...))
-	}
-	if status == http.StatusRequestTimeout {
-		return toAnswer(ctx.Context(), fault.Invalid("body", "did not arrive in time"))
 	}
 	var sentences []string
 	for _, err := range errs {

@@ -14,9 +14,6 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 )
 
-// MaxBody is the largest JSON body in bytes (decisions.md section 1).
-const MaxBody = 1 << 20
-
 // Authenticator turns the credentials of a request into callers. Each method
 // returns a fault (5018) when the credential is missing or wrong.
 type Authenticator struct {
@@ -64,6 +61,9 @@ type Mux struct {
 	https   bool
 	ids     requestIDs
 	refused func(ctx context.Context, r Refusal)
+	bodies  bodies
+	decode  *budget // bodies that are being decoded
+	answers *budget // answers that are being made
 }
 
 // RouteInfo is one line of the golden list of routes.
@@ -72,11 +72,24 @@ type RouteInfo struct {
 	Path   string
 	Rule   access.Rule
 	Raw    bool
+	Body   int64 // the largest body in bytes; 0: none is read
+	Answer int64 // bytes that are reserved before the answer is made; 0: none
+	List   bool  // the answer is a page, whose size is reserved
 }
+
+// Option is what a route line says beyond method, path and rule.
+type Option func(*RouteInfo)
+
+// Large takes bodies of up to LargeBody: where certificates, keys or
+// configurations are written.
+func Large(r *RouteInfo) { r.Body = LargeBody }
 
 // New returns a Mux without routes.
 func New(o Options) *Mux {
-	m := &Mux{router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs(), refused: o.Refused}
+	m := &Mux{
+		router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs(), refused: o.Refused, bodies: newBodies(),
+		decode: newBudget(bodiesDecoded, bodiesDecoded/2), answers: newBudget(AnswersInMaking, answersShare),
+	}
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -99,10 +112,14 @@ func (m *Mux) OpenAPI() ([]byte, error) { return m.api.OpenAPI().MarshalJSON() }
 // Raw mounts a handler that writes its answer itself: downloads, streams,
 // WebSockets. An error that it returns before it wrote anything becomes the
 // usual error answer. maxBody limits the request body in bytes.
-func Raw(m *Mux, line string, rule access.Rule, maxBody int64, h func(w http.ResponseWriter, r *http.Request) error) {
+func Raw(m *Mux, line string, rule access.Rule, maxBody int64, h func(w http.ResponseWriter, r *http.Request) error, options ...Option) {
 	method, path := splitLine(line)
-	m.routes = append(m.routes, RouteInfo{Method: method, Path: path, Rule: rule, Raw: true})
-	m.router.Method(method, path, m.guard(rule, maxBody, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	info := RouteInfo{Method: method, Path: path, Rule: rule, Raw: true, Body: maxBody}
+	for _, option := range options {
+		option(&info)
+	}
+	m.routes = append(m.routes, info)
+	m.router.Method(method, path, m.guard(&info, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
 			m.fail(w, r, err)
 		}

@@ -61,12 +61,18 @@ type adapter struct{ m *Mux }
 
 // Handle implements huma.Adapter.
 func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
-	rule, ok := op.Metadata["rule"].(access.Rule)
+	route, ok := op.Metadata["route"].(RouteInfo)
 	if !ok {
 		panic("web: a route without a rule: " + op.Path)
 	}
 	op.Metadata = nil
-	a.m.router.Method(op.Method, op.Path, a.m.guard(rule, MaxBody, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a.m.router.Method(op.Method, op.Path, a.m.guard(&route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		done, err := a.m.mayDecode(r)
+		if err != nil {
+			a.m.fail(w, r, err)
+			return
+		}
+		defer done()
 		handler(humachi.NewContext(op, r, w))
 	})))
 }

@@ -14,6 +14,8 @@ type Meta struct {
 	Total  int64 `json:"total"`
 	Offset int64 `json:"offset"`
 	Limit  int64 `json:"limit"`
+
+	NextOffset *int64 `json:"next_offset,omitempty" doc:"Where to go on: the page ended before its limit because it was large."`
 }
 
 // Reply is an answer whose status, headers or metadata the handler chooses.
@@ -40,12 +42,17 @@ func Created[T any](location string, data T) *Reply[T] {
 // NoContent is 204.
 func NoContent() *Reply[None] { return &Reply[None]{Status: http.StatusNoContent} }
 
-// List is 200 with items, never null, and the metadata of the page.
+// List is 200 with items, never null, and the metadata of the page. One that
+// ended before its limit, although there are more, says where to go on.
 func List[T any](items []T, total int64, page Page) *Reply[[]T] {
 	if items == nil {
 		items = []T{}
 	}
-	return &Reply[[]T]{Data: items, Meta: &Meta{Total: total, Offset: page.Offset, Limit: page.Limit}}
+	meta := &Meta{Total: total, Offset: page.Offset, Limit: page.Limit}
+	if next := page.Offset + int64(len(items)); int64(len(items)) < page.Limit && len(items) > 0 && next < total {
+		meta.NextOffset = &next
+	}
+	return &Reply[[]T]{Data: items, Meta: meta}
 }
 
 // ListAll is List for items that are all in memory: it cuts the page out.

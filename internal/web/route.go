@@ -13,19 +13,19 @@ import (
 
 // Route mounts a handler whose value becomes {"data": value} with status 200.
 // The input type carries path, query, header and Body fields with huma's tags.
-func Route[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (T, error)) {
+func Route[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (T, error), options ...Option) {
 	register(m, line, rule, func(ctx context.Context, in *I) (*Reply[T], error) {
 		data, err := h(ctx, in)
 		if err != nil {
 			return nil, err
 		}
 		return &Reply[T]{Data: data}, nil
-	})
+	}, options)
 }
 
 // RouteReply mounts a handler that chooses status, headers or list metadata.
-func RouteReply[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (*Reply[T], error)) {
-	register(m, line, rule, h)
+func RouteReply[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (*Reply[T], error), options ...Option) {
+	register(m, line, rule, h, options)
 }
 
 type envelope[T any] struct {
@@ -39,10 +39,15 @@ type output[T any] struct {
 	Body   *envelope[T]
 }
 
-func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (*Reply[T], error)) {
+func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Context, *I) (*Reply[T], error), options []Option) {
 	method, path := splitLine(line)
 	checkInput(reflect.TypeFor[I]())
-	m.routes = append(m.routes, RouteInfo{Method: method, Path: path, Rule: rule})
+	info := RouteInfo{Method: method, Path: path, Rule: rule, Body: bodySize(reflect.TypeFor[I](), rule)}
+	for _, option := range options {
+		option(&info)
+	}
+	_, info.List = any(new(I)).(interface{ page() Page })
+	m.routes = append(m.routes, info)
 	op := huma.Operation{
 		OperationID:   operationID(method, path),
 		Method:        method,
@@ -51,13 +56,17 @@ func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Co
 		Description:   "Access: " + rule.String() + ".",
 		DefaultStatus: http.StatusOK,
 		Tags:          []string{tag(path)},
-		Metadata:      map[string]any{"rule": rule},
-		Security:      security(rule),
+		Metadata:      map[string]any{"route": info},
+		// guard has read the body; what huma would set for the reading is off.
+		MaxBodyBytes: -1, BodyReadTimeout: -1,
+		Security: security(rule),
 	}
 	huma.Register(m.api, op, func(ctx context.Context, in *I) (*output[T], error) {
-		ctx, err := m.readmit(ctx, rule)
-		if err != nil {
-			return nil, toAnswer(ctx, err)
+		m.hasDecoded(ctx)
+		if list, ok := any(in).(interface{ page() Page }); ok {
+			if err := m.reserve(ctx, int64(2*list.page().Bytes())); err != nil {
+				return nil, toAnswer(ctx, err)
+			}
 		}
 		reply, err := h(ctx, in)
 		if err != nil {
@@ -73,6 +82,17 @@ func register[I, T any](m *Mux, line string, rule access.Rule, h func(context.Co
 		}
 		return &output[T]{Status: status, Body: &envelope[T]{Data: reply.Data, Meta: reply.Meta, Warnings: reply.Warnings}}, nil
 	})
+}
+
+// bodySize is the default for an input type; without a body it is 0.
+func bodySize(input reflect.Type, rule access.Rule) int64 {
+	switch _, has := input.FieldByName("Body"); {
+	case !has:
+		return 0
+	case rule.TakesNone():
+		return PublicBody
+	}
+	return DefaultBody
 }
 
 func operationID(method, path string) string {

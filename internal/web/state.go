@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"certharbor.dev/certharbor/internal/access"
 )
@@ -19,12 +18,9 @@ type state struct {
 	request *http.Request // as it arrived, for ClientIP and its kin
 	me      bool          // the path came as /apiv1/me/…
 	caller  *access.Caller
+	decoded func()                               // the body has been decoded; nil: it was small
 	cause   error                                // for the log
 	refused func(ctx context.Context, r Refusal) // nil: nobody asks, or it has been told
-
-	// For readmit: what was admitted, and when, if a body was yet to come.
-	routed   *http.Request
-	admitted time.Time
 }
 
 type stateKey struct{}
@@ -47,7 +43,8 @@ func RequestID(ctx context.Context) string {
 type writer struct {
 	http.ResponseWriter
 	status int
-	wrote  bool // the status line has been sent
+	wrote  bool     // the status line has been sent
+	hold   *receipt // what the answer has reserved; nil: nothing
 }
 
 // WriteHeader implements http.ResponseWriter; informational statuses pass.
@@ -63,8 +60,19 @@ func (w *writer) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(b []byte) (int, error) {
+	if w.hold != nil {
+		w.hold.becomes(int64(len(b)))
+	}
 	w.finish()
 	return w.ResponseWriter.Write(b)
+}
+
+// release gives back what the answer has reserved.
+func (w *writer) release() {
+	if w.hold != nil {
+		w.hold.release()
+		w.hold = nil
+	}
 }
 
 // Flush implements http.Flusher.
