@@ -42,7 +42,7 @@ func TestBadInputByHand(t *testing.T) {
 			{"a lifetime of for ever", "POST U/certificates/{certificate_id}/issues", `{"validity_seconds":9223372036854775807}`, 400, "validity_seconds"},
 			{"codes that never end", "POST /auth/device", `{"action":"device_start","expires_in":9223372036854775807}`, 400, "expires_in"},
 			{"polls that never come", "POST /auth/device", `{"action":"device_start","interval":9223372036854775807}`, 400, "interval"},
-			{"scopes without end", "POST /auth/device", `{"action":"device_start","scopes":[` + strings.Repeat(`"a",`, 50000) + `"a"]}`, 400, "scopes"},
+			{"scopes without end", "POST /auth/device", `{"action":"device_start","scopes":[` + strings.Repeat(`"a",`, 3000) + `"a"]}`, 400, "scopes"},
 			{"events that are not objects", "POST /apiv1/devices/self/notify", `{"events":[1,"a",null]}`, 400, "events"},
 			{"an event of the wrong types", "POST /apiv1/devices/self/notify", `{"events":[{"type":5},{"type":"agent_version","agent":5,"version":{}}]}`, 0, ""},
 			{"a version of 1 MB", "POST /apiv1/devices/self/notify", `{"events":[{"type":"agent_version","agent":"a","version":"` + strings.Repeat("9", 1_000_000) + `"}]}`, 0, ""},

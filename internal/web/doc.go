@@ -3,8 +3,8 @@
 // An area mounts its routes with Route (a JSON value), RouteReply (a chosen
 // status, headers, a list) or Raw (downloads and streams); each line names
 // method, path and the access.Rule. The Mux runs one fixed chain around every
-// handler: recover, request id, log, cross-origin protection, body limit,
-// authenticate, permission. Handlers return a value or an error; only this
+// handler: recover, request id, log, cross-origin protection,
+// authenticate, permission, body. Handlers return a value or an error; only this
 // package writes answers:
 //
 //	{"data": …}                            success (api.md "Response envelope")
