@@ -34,6 +34,16 @@ var directories = map[string]string{ //nolint:gosec,gochecknoglobals // addresse
 	"sslcom":              "https://acme.ssl.com/sslcom-dv-ecc",
 }
 
+// BuiltIn tells whether the address is that of a well-known public directory.
+func BuiltIn(directoryURL string) bool {
+	for _, known := range directories {
+		if known == directoryURL {
+			return true
+		}
+	}
+	return false
+}
+
 const providerList = "letsencrypt, letsencrypt-staging, zerossl, google, buypass, sslcom, custom or SELF_CA"
 
 // Account is an ACME account without its secrets. Times are Unix ms.

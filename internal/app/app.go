@@ -22,6 +22,7 @@ import (
 	"certharbor.dev/certharbor/internal/issuance"
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/passkeys"
 	"certharbor.dev/certharbor/internal/providers"
@@ -72,6 +73,7 @@ type areas struct {
 	devices   *devices.Service
 	feed      *feed.Service
 	accounts  *acmeaccounts.Service
+	names     *names.Service
 	certs     *certs.Service
 	installs  *installs.Service
 	webhooks  *webhooks.Service
@@ -179,9 +181,15 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
 	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, StepUp: s.identity, Now: a.now})
+	if s.names, err = names.Open(ctx, names.Deps{
+		DB: a.db, Audit: trail, Keys: a.keys, Users: s.identity, Log: a.log, Now: a.now, Proved: a.config.namePolicy() == policyProved,
+		Reserved: a.config.reservedNames(), Directories: a.config.ClaimDirectories,
+	}); err != nil {
+		return err
+	}
 	s.certs = certs.NewService(certs.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, APIKeys: s.apikeys, StepUp: s.identity,
-		Log: a.log, Now: a.now,
+		Names: s.names, Log: a.log, Now: a.now,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
 	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, StepUp: s.identity, Now: a.now})
@@ -191,6 +199,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	})
 	s.issuance = issuance.NewService(issuance.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,
+		Names: s.names,
 	})
 	s.certs.SetIssuer(s.issuance)
 	s.administration = administration.NewService(administration.Deps{Identity: s.identity})

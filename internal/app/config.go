@@ -43,6 +43,8 @@ type Config struct {
 	SMTPURL           string   `koanf:"smtp-url"`
 	Limits            []string `koanf:"limits"`
 	Registration      string   `koanf:"registration"`
+	NamePolicy        string   `koanf:"name-policy"`
+	ClaimDirectories  []string `koanf:"claim-directories"`
 
 	GitHub             string   `koanf:"github"`
 	Weixin             string   `koanf:"weixin"`
@@ -73,6 +75,8 @@ func Flags(f *pflag.FlagSet) {
 	f.String("registration", "closed", "who may make an account: closed (administrators alone), approval (an administrator lets each one in) or open")
 	f.StringSlice("limits", nil, "other `limits` on guessing, for example wrong-passwords-per-account=10/15m,resets-per-account=5/1h")
 	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`,registration=…,domains=…; empty: off")
+	f.String("name-policy", "", "whose a name is: first-come (the first certificate claims the domain) or proved (a TXT record first); empty: first-come while registration is closed")
+	f.StringSlice("claim-directories", nil, "`addresses` of ACME directories, besides the well-known ones, whose certificates claim names")
 	f.String("weixin", "", "sign in with Weixin, app_id=…,app_secret_file=`file`; empty: off")
 	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
 	f.String("solana", "on", "sign in with a Solana wallet, on or off; on,registration=open lets new users in")
@@ -143,7 +147,7 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
-	if strings.HasSuffix(key, "-cidrs") || key == "limits" {
+	if strings.HasSuffix(key, "-cidrs") || key == "limits" || key == "claim-directories" {
 		return key, strings.Split(value, ",")
 	}
 	if key == "oidc" { // each of which has commas of its own
@@ -212,6 +216,9 @@ func (c Config) Check() error {
 	}
 	if _, err := identity.ParseRegistration(c.Registration); err != nil {
 		bad("registration", "%w", err)
+	}
+	if err := c.checkNames(); err != nil {
+		errs = append(errs, err) // which names the settings
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
@@ -290,6 +297,7 @@ func (c Config) Shown() []string {
 		"registration: " + cmp.Or(c.Registration, "closed"),
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
+		"name-policy: " + c.namePolicy(), "claim-directories: " + strings.Join(c.ClaimDirectories, ","),
 		"log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"certharbor.dev/certharbor/internal/names"
 )
 
 // Origin says how a certificate record came to be: the action that made it.
@@ -52,6 +54,7 @@ type Certificate struct {
 	RevokedAt           int64          `json:"revoked_at"`
 	RevokeReason        int64          `json:"revoke_reason" doc:"RFC 5280 section 5.3.1."`
 	NextRenewalAt       int64          `json:"next_renewal_at"`
+	RenewalBlocked      string         `json:"renewal_blocked" doc:"Why it does not renew by itself although it should; empty: it does."`
 	LastIssue           *LastIssue     `json:"last_issue" doc:"The newest issuance, or null."`
 	CreatedAt           int64          `json:"created_at"`
 	UpdatedAt           int64          `json:"updated_at"`
@@ -78,6 +81,11 @@ type Heavy struct {
 
 // Names gives the names of the record in their normal form.
 func (c *Certificate) Names() Names { return Names{Domain: c.DomainName, SANs: c.SANs} }
+
+// Order is what the record's owner wants of an authority.
+func (c *Certificate) Order() names.Order {
+	return names.Order{UserID: c.UserID, Names: c.Names().All(), Existing: c.Issued() && c.Verified}
+}
 
 // Issued tells whether a leaf is stored.
 func (c *Certificate) Issued() bool { return c.NotAfter != 0 }

@@ -28,7 +28,7 @@ type brought struct {
 }
 
 // create makes a record: NEW, or ACTIVE at once for an import.
-func (s *Service) create(ctx context.Context, userID int64, d *Draft) (Certificate, error) {
+func (s *Service) create(ctx context.Context, userID int64, d *Draft) (_ Certificate, warnings []string, err error) {
 	now := s.Now()
 	c := Certificate{
 		UserID: userID, PublicID: newPublicID(), Origin: d.Action, SANs: []string{}, FallbackAcctIDs: []int64{}, Status: StatusNew,
@@ -36,22 +36,27 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (Certifica
 	}
 	b, err := c.take(d)
 	if err != nil {
-		return Certificate{}, err
+		return Certificate{}, nil, err
 	}
 	defer clear(b.keyDER)
 	if err := s.settle(ctx, s.DB.Reader(), &c, &d.Fields); err != nil {
-		return Certificate{}, err
+		return Certificate{}, nil, err
 	}
 	policy := ""
 	set(&policy, d.Policy)
 	if c.Policy, err = ParsePolicy(policy); err != nil {
-		return Certificate{}, fault.Invalid("policy", "%v", err)
+		return Certificate{}, nil, fault.Invalid("policy", "%v", err)
 	}
 	if c.Origin == OriginImport && !c.Policy.WrapsForServer() {
-		return Certificate{}, fault.Invalid("policy", "cannot be %s yet: nobody could open the imported key; assign a device first, then change the policy", c.Policy)
+		return Certificate{}, nil, fault.Invalid("policy", "cannot be %s yet: nobody could open the imported key; assign a device first, then change the policy", c.Policy)
 	}
 	c.KeyDistPolicy = c.Policy
-	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
+		if c.Origin != OriginImport { // what was brought along claims nothing; its first renewal asks
+			if warnings, err = s.askNames(ctx, tx, &c); err != nil {
+				return err
+			}
+		}
 		if err := insert(ctx, tx, &c, b.csr); err != nil {
 			return err
 		}
@@ -66,7 +71,20 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (Certifica
 			Detail: map[string]any{"domain_name": c.DomainName, "policy": c.Policy},
 		})
 	})
-	return c, err
+	return c, warnings, err
+}
+
+// askNames refuses names that another user holds, and says what has yet to be
+// proved. Accounts at authorities of this server have rules of their own.
+func (s *Service) askNames(ctx context.Context, tx *sqldb.Tx, c *Certificate) ([]string, error) {
+	if c.AcctID == 0 {
+		return nil, nil
+	}
+	account, err := s.Accounts.Get(ctx, tx, c.UserID, c.AcctID)
+	if err != nil || account.OwnCA() {
+		return nil, err
+	}
+	return s.Names.Missing(ctx, tx, c.Order())
 }
 
 // take sets the names and the algorithm from what came along, or from the

@@ -78,6 +78,18 @@ func (s *Service) PutOffRenewal(ctx context.Context, tx *sqldb.Tx, c *Certificat
 	return nil
 }
 
+// BlockRenewal stops a certificate, as DueForRenewal listed it, from renewing by
+// itself, for a reason in a sentence, until it is issued again or its owner or
+// something about its names changes. blocked is false where the owner has
+// planned it anew since then.
+func (s *Service) BlockRenewal(ctx context.Context, tx *sqldb.Tx, c *Certificate, reason string) (blocked bool, err error) {
+	n, err := New(tx).blockRenewal(ctx, blockRenewalParams{ID: c.ID, Before: c.NextRenewalAt, Reason: reason})
+	if err != nil {
+		return false, fmt.Errorf("block renewal: %w", err)
+	}
+	return n > 0, nil
+}
+
 // notBeforeNow keeps due times from lying in the past: the longest overdue come
 // first, and nobody gets before others by what they set.
 func (s *Service) notBeforeNow(at int64) int64 { return max(minDue, at, s.Now().UnixMilli()) }

@@ -88,11 +88,13 @@ func (s *Service) handleCreate(ctx context.Context, in *createInput) (*web.Reply
 	if all, _ := caller.All(scope, "write"); !all {
 		return nil, fault.Forbidden("The API key is limited to named certificates and cannot make new ones.")
 	}
-	c, err := s.create(ctx, caller.UserID, &in.Body)
+	c, warnings, err := s.create(ctx, caller.UserID, &in.Body)
 	if err != nil {
 		return nil, err
 	}
-	return web.Created(fmt.Sprintf("/apiv1/users/%d/certificates/%d", c.UserID, c.ID), &c), nil
+	reply := web.Created(fmt.Sprintf("/apiv1/users/%d/certificates/%d", c.UserID, c.ID), &c)
+	reply.Warnings = warnings
+	return reply, nil
 }
 
 func (s *Service) handleGet(ctx context.Context, in *idInput) (*Certificate, error) {
@@ -109,6 +111,7 @@ func (s *Service) handlePut(ctx context.Context, in *putInput) (*web.Reply[*Cert
 		return nil, fault.Invalid("action", "%s changes no members; use update for them", b.Action)
 	}
 	var c Certificate
+	var warnings []string
 	var err error
 	switch b.Action {
 	case "verify_domain":
@@ -123,9 +126,9 @@ func (s *Service) handlePut(ctx context.Context, in *putInput) (*web.Reply[*Cert
 		}
 		c, err = s.rekey(ctx, caller.UserID, in.ID, &b.Fields)
 	default:
-		c, err = s.update(ctx, caller.UserID, in.ID, &b.Fields)
+		c, warnings, err = s.update(ctx, caller.UserID, in.ID, &b.Fields)
 	}
-	return &web.Reply[*Certificate]{Data: &c}, err
+	return &web.Reply[*Certificate]{Data: &c, Warnings: warnings}, err
 }
 
 func (s *Service) handleDelete(ctx context.Context, in *idInput) (*web.Reply[web.None], error) {

@@ -60,7 +60,7 @@ func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain C
 		return fault.Invalid("cert_pem", "the certificate ended before 1970")
 	}
 	c.describe(chain.Describe())
-	c.NextRenewalAt = c.renewAt(s.Now())
+	c.NextRenewalAt, c.RenewalBlocked = c.renewAt(s.Now()), ""
 	if err := s.save(ctx, tx, c); err != nil {
 		return err
 	}

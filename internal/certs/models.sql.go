@@ -44,6 +44,7 @@ type certificateRow struct {
 	LastIssueAt         int64
 	CreatedAt           int64
 	UpdatedAt           int64
+	RenewalBlocked      string
 }
 
 type materialRow struct {

@@ -65,7 +65,7 @@ UPDATE certificates SET acct_id = @acct_id, domain_name = @domain_name, sans = @
     renew_before_days = @renew_before_days, renewal_window = @renewal_window, verified = @verified, next_policy = @next_policy,
     serial_number = @serial_number, fingerprint_sha256 = @fingerprint_sha256, issuer = @issuer, self_signed = @self_signed,
     not_before = @not_before, not_after = @not_after, revoked_at = @revoked_at, revoke_reason = @revoke_reason,
-    next_renewal_at = @next_renewal_at, updated_at = @updated_at
+    next_renewal_at = @next_renewal_at, renewal_blocked = @renewal_blocked, updated_at = @updated_at
 WHERE id = @id;
 
 -- name: setLastIssue :exec
@@ -77,6 +77,9 @@ UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at
 -- What its owner has planned anew stays so.
 -- name: putOffRenewal :exec
 UPDATE certificates SET next_renewal_at = @at WHERE id = @id AND next_renewal_at = @before;
+
+-- name: blockRenewal :execrows
+UPDATE certificates SET next_renewal_at = 0, renewal_blocked = @reason WHERE id = @id AND next_renewal_at = @before;
 
 -- name: strayRenewals :many
 SELECT * FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > @latest AND next_renewal_at > not_after

@@ -92,8 +92,26 @@ func (q *Queries) assignedTo(ctx context.Context, deviceID int64) ([]int64, erro
 	return items, nil
 }
 
+const blockRenewal = `-- name: blockRenewal :execrows
+UPDATE certificates SET next_renewal_at = 0, renewal_blocked = $1 WHERE id = $2 AND next_renewal_at = $3
+`
+
+type blockRenewalParams struct {
+	Reason string
+	ID     int64
+	Before int64
+}
+
+func (q *Queries) blockRenewal(ctx context.Context, arg blockRenewalParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, blockRenewal, arg.Reason, arg.ID, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const certificateByID = `-- name: certificateByID :one
-SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, m.chain_pem, m.csr
+SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, c.renewal_blocked, m.chain_pem, m.csr
 FROM certificates c JOIN certificate_materials m ON m.cert_id = c.id
 WHERE c.user_id = $1 AND c.id = $2
 `
@@ -148,6 +166,7 @@ func (q *Queries) certificateByID(ctx context.Context, arg certificateByIDParams
 		&i.CertificateRow.LastIssueAt,
 		&i.CertificateRow.CreatedAt,
 		&i.CertificateRow.UpdatedAt,
+		&i.CertificateRow.RenewalBlocked,
 		&i.ChainPem,
 		&i.Csr,
 	)
@@ -155,7 +174,7 @@ func (q *Queries) certificateByID(ctx context.Context, arg certificateByIDParams
 }
 
 const certificatesDue = `-- name: certificatesDue :many
-SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE user_id = $1 AND next_renewal_at > 0 AND next_renewal_at <= $2
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked FROM certificates WHERE user_id = $1 AND next_renewal_at > 0 AND next_renewal_at <= $2
 ORDER BY next_renewal_at, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -210,6 +229,7 @@ func (q *Queries) certificatesDue(ctx context.Context, arg certificatesDueParams
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}
@@ -225,7 +245,7 @@ func (q *Queries) certificatesDue(ctx context.Context, arg certificatesDueParams
 }
 
 const certificatesOf = `-- name: certificatesOf :many
-SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE user_id = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked FROM certificates WHERE user_id = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
 `
 
 type certificatesOfParams struct {
@@ -280,6 +300,7 @@ func (q *Queries) certificatesOf(ctx context.Context, arg certificatesOfParams) 
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}
@@ -295,7 +316,7 @@ func (q *Queries) certificatesOf(ctx context.Context, arg certificatesOfParams) 
 }
 
 const certificatesOfAccount = `-- name: certificatesOfAccount :many
-SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE acct_id = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked FROM certificates WHERE acct_id = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
 `
 
 type certificatesOfAccountParams struct {
@@ -350,6 +371,7 @@ func (q *Queries) certificatesOfAccount(ctx context.Context, arg certificatesOfA
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}
@@ -365,7 +387,7 @@ func (q *Queries) certificatesOfAccount(ctx context.Context, arg certificatesOfA
 }
 
 const certificatesOfDevice = `-- name: certificatesOfDevice :many
-SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id
+SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, c.renewal_blocked FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id
 WHERE a.device_id = $1 ORDER BY a.cert_id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
 `
 
@@ -420,6 +442,7 @@ func (q *Queries) certificatesOfDevice(ctx context.Context, arg certificatesOfDe
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}
@@ -477,7 +500,7 @@ func (q *Queries) deleteCertificate(ctx context.Context, id int64) error {
 }
 
 const deployable = `-- name: deployable :one
-SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, m.cert_id, m.chain_pem, m.csr, m.key_version, m.key_ciphertext, m.key_nonce, m.key_tag, m.data_key, w.sealed_box, w.key_fp
+SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, c.renewal_blocked, m.cert_id, m.chain_pem, m.csr, m.key_version, m.key_ciphertext, m.key_nonce, m.key_tag, m.data_key, w.sealed_box, w.key_fp
 FROM certificate_assignments a JOIN certificates c ON c.id = a.cert_id JOIN certificate_materials m ON m.cert_id = c.id
     LEFT JOIN certificate_wraps w ON w.device_id = a.device_id AND w.cert_id = a.cert_id AND w.key_version = m.key_version
 WHERE a.device_id = $1 AND a.cert_id = $2 AND c.user_id = $3
@@ -536,6 +559,7 @@ func (q *Queries) deployable(ctx context.Context, arg deployableParams) (deploya
 		&i.CertificateRow.LastIssueAt,
 		&i.CertificateRow.CreatedAt,
 		&i.CertificateRow.UpdatedAt,
+		&i.CertificateRow.RenewalBlocked,
 		&i.MaterialRow.CertID,
 		&i.MaterialRow.ChainPem,
 		&i.MaterialRow.Csr,
@@ -677,7 +701,7 @@ func (q *Queries) insertMaterials(ctx context.Context, arg insertMaterialsParams
 }
 
 const lockCertificate = `-- name: lockCertificate :one
-UPDATE certificates SET updated_at = updated_at WHERE id = $1 RETURNING id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at
+UPDATE certificates SET updated_at = updated_at WHERE id = $1 RETURNING id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked
 `
 
 // An update that changes nothing locks the row on both engines.
@@ -720,6 +744,7 @@ func (q *Queries) lockCertificate(ctx context.Context, id int64) (certificateRow
 		&i.LastIssueAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.RenewalBlocked,
 	)
 	return i, err
 }
@@ -835,7 +860,7 @@ func (q *Queries) putWrap(ctx context.Context, arg putWrapParams) error {
 }
 
 const reissuesDue = `-- name: reissuesDue :many
-SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
+SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, c.renewal_blocked FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
     FROM certificate_reissues r JOIN certificates o ON o.id = r.cert_id WHERE r.due_at <= $1) d
 JOIN certificates c ON c.id = d.cert_id ORDER BY d.turn, d.due_at, d.cert_id LIMIT CAST($2 AS BIGINT)
 `
@@ -891,6 +916,7 @@ func (q *Queries) reissuesDue(ctx context.Context, arg reissuesDueParams) ([]cer
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}
@@ -912,8 +938,8 @@ UPDATE certificates SET acct_id = $1, domain_name = $2, sans = $3, organization 
     renew_before_days = $14, renewal_window = $15, verified = $16, next_policy = $17,
     serial_number = $18, fingerprint_sha256 = $19, issuer = $20, self_signed = $21,
     not_before = $22, not_after = $23, revoked_at = $24, revoke_reason = $25,
-    next_renewal_at = $26, updated_at = $27
-WHERE id = $28
+    next_renewal_at = $26, renewal_blocked = $27, updated_at = $28
+WHERE id = $29
 `
 
 type saveCertificateParams struct {
@@ -943,6 +969,7 @@ type saveCertificateParams struct {
 	RevokedAt           int64
 	RevokeReason        int64
 	NextRenewalAt       int64
+	RenewalBlocked      string
 	UpdatedAt           int64
 	ID                  int64
 }
@@ -975,6 +1002,7 @@ func (q *Queries) saveCertificate(ctx context.Context, arg saveCertificateParams
 		arg.RevokedAt,
 		arg.RevokeReason,
 		arg.NextRenewalAt,
+		arg.RenewalBlocked,
 		arg.UpdatedAt,
 		arg.ID,
 	)
@@ -1043,7 +1071,7 @@ func (q *Queries) setLastIssue(ctx context.Context, arg setLastIssueParams) erro
 }
 
 const strayRenewals = `-- name: strayRenewals :many
-SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > $1 AND next_renewal_at > not_after
+SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > $1 AND next_renewal_at > not_after
 ORDER BY next_renewal_at, id LIMIT CAST($2 AS BIGINT)
 `
 
@@ -1097,6 +1125,7 @@ func (q *Queries) strayRenewals(ctx context.Context, arg strayRenewalsParams) ([
 			&i.LastIssueAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.RenewalBlocked,
 		); err != nil {
 			return nil, err
 		}

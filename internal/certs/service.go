@@ -10,6 +10,7 @@ import (
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/devices"
 	"certharbor.dev/certharbor/internal/feed"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -51,6 +52,13 @@ type Keys interface {
 	Check(ctx context.Context, tx *sqldb.Tx, keyID int64) error
 }
 
+// NameRules tell whether a user may have a certificate for names.
+type NameRules interface {
+	// Missing returns the fault that another user holds a name, or what has yet
+	// to be proved, in sentences.
+	Missing(ctx context.Context, tx *sqldb.Tx, o names.Order) ([]string, error)
+}
+
 // StepUp tells whether a person has proved recently enough who they are.
 type StepUp interface {
 	// RequireStepUp refuses (5034) the caller of ctx who must sign in afresh
@@ -58,7 +66,8 @@ type StepUp interface {
 	RequireStepUp(ctx context.Context, q sqldb.Querier) error
 }
 
-// Deps are what a Service needs. All but APIKeys and Log are required.
+// Deps are what a Service needs. All but APIKeys and Log are
+// required.
 type Deps struct {
 	DB       *sqldb.DB
 	Audit    *audit.Log
@@ -67,6 +76,7 @@ type Deps struct {
 	Devices  Devices
 	Feed     Feed
 	StepUp   StepUp
+	Names    NameRules
 	APIKeys  Keys // nil: not asked
 	Log      *slog.Logger
 	Now      func() time.Time

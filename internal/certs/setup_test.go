@@ -21,6 +21,7 @@ import (
 	"certharbor.dev/certharbor/internal/devices"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/feed"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -45,6 +46,9 @@ type env struct {
 	keys    map[string][]access.Grant // API keys by token
 	revoked atomic.Bool               // all API keys, after they were let in
 	now     atomic.Int64              // Unix ms
+	asked   []names.Order             // of the rules about names
+	missing []string                  // what they say
+	refused error
 }
 
 func newEnv(t testing.TB, db *sqldb.DB) *env {
@@ -59,7 +63,7 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	stream := feed.NewService(feed.Deps{DB: db, Now: now})
 	t.Cleanup(stream.Close)
 	e.s = NewService(Deps{
-		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e, StepUp: e,
+		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e, StepUp: e, Names: e,
 		Accounts: acmeaccounts.NewService(acmeaccounts.Deps{DB: db, Now: now}),
 		Devices:  devices.NewService(devices.Deps{DB: db, Now: now}),
 	})
@@ -68,6 +72,12 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	e.s.Mount(e.mux)
 	e.seed()
 	return e
+}
+
+// Missing implements NameRules: it answers what the test put there.
+func (e *env) Missing(_ context.Context, _ *sqldb.Tx, o names.Order) ([]string, error) {
+	e.asked = append(e.asked, o)
+	return e.missing, e.refused
 }
 
 // RequireStepUp implements StepUp: a session is good for 15 minutes.

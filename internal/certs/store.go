@@ -30,7 +30,7 @@ func fromRow(r *certificateRow, now time.Time) (Certificate, error) {
 		AutoRenew: r.AutoRenew, RenewBeforeDays: r.RenewBeforeDays, RenewalWindow: window, FallbackAcctIDs: []int64{},
 		Verified: r.Verified, SelfSigned: r.SelfSigned, SerialNumber: r.SerialNumber, FingerprintSHA256: r.FingerprintSha256,
 		Issuer: r.Issuer, NotBefore: r.NotBefore, NotAfter: r.NotAfter, RevokedAt: r.RevokedAt, RevokeReason: r.RevokeReason,
-		NextRenewalAt: r.NextRenewalAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		NextRenewalAt: r.NextRenewalAt, RenewalBlocked: r.RenewalBlocked, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if r.LastIssueID != 0 {
 		c.LastIssue = &LastIssue{ID: r.LastIssueID, Status: r.LastIssueStatus, At: r.LastIssueAt}
@@ -123,7 +123,7 @@ func (s *Service) save(ctx context.Context, tx *sqldb.Tx, c *Certificate) error 
 		AutoRenew: c.AutoRenew, RenewBeforeDays: c.RenewBeforeDays, RenewalWindow: window, Verified: c.Verified,
 		SerialNumber: c.SerialNumber, FingerprintSha256: c.FingerprintSHA256, Issuer: c.Issuer, SelfSigned: c.SelfSigned,
 		NotBefore: c.NotBefore, NotAfter: c.NotAfter, RevokedAt: c.RevokedAt, RevokeReason: c.RevokeReason,
-		NextRenewalAt: c.NextRenewalAt, UpdatedAt: c.UpdatedAt,
+		NextRenewalAt: c.NextRenewalAt, RenewalBlocked: c.RenewalBlocked, UpdatedAt: c.UpdatedAt,
 	})
 	if sqldb.Is(err, sqldb.ErrForeignKey) {
 		return fault.NotFound("acme account")

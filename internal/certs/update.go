@@ -19,9 +19,8 @@ func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // update sets the given members. Names, account, key algorithm and subject
 // count from the next issuance on; policy and server_decrypt_export at once. A
 // person who lets more have the key than before needs a fresh proof (5034).
-func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Certificate, error) {
-	var c Certificate
-	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
+func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (c Certificate, warnings []string, err error) {
+	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
 		if c, err = s.lock(ctx, tx, userID, id); err != nil {
 			return err
 		}
@@ -35,8 +34,13 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 		if err := s.settle(ctx, tx, &c, f); err != nil {
 			return err
 		}
+		if c.Names().SetKey() != before.Names().SetKey() || c.AcctID != before.AcctID {
+			if warnings, err = s.askNames(ctx, tx, &c); err != nil {
+				return err
+			}
+		}
 		if renewsDifferently(&before, &c) {
-			c.NextRenewalAt = c.renewAt(s.Now())
+			c.NextRenewalAt, c.RenewalBlocked = c.renewAt(s.Now()), ""
 		}
 		if f.Policy != nil {
 			policy, err := ParsePolicy(*f.Policy)
@@ -66,7 +70,7 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Cert
 		c.Heavy = heavy(m.ChainPem, m.Csr)
 		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: "certificate.update", Object: object(id), Detail: changes(&before, &c)})
 	})
-	return c, err
+	return c, warnings, err
 }
 
 // widens tells whether more than before may have the private key: the server

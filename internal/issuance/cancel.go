@@ -63,6 +63,9 @@ func (s *Service) cancel(ctx context.Context, tx *sqldb.Tx, row issuanceRow) err
 // finish clears what an ended attempt no longer needs and tells its
 // certificate how it ended.
 func (s *Service) finish(ctx context.Context, tx *sqldb.Tx, row issuanceRow) error {
+	if err := s.Names.Ended(ctx, tx, row.ID); err != nil {
+		return err
+	}
 	q := New(tx)
 	if err := q.dropChallenges(ctx, row.ID); err != nil {
 		return fmt.Errorf("drop challenges of issuance %d: %w", row.ID, err)

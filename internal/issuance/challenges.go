@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/names"
 )
 
 const challengePath = "/.well-known/acme-challenge/"
@@ -78,6 +79,16 @@ func (s *Service) lookUp(ctx context.Context, token, host string) (answersRow, e
 	}
 	if len(rows) == 0 {
 		return answersRow{}, fault.NotFound("challenge")
+	}
+	if name, problem := names.Normal(host); problem == "" && strings.Contains(name, ".") {
+		// A name that another user holds is answered for that user alone.
+		err := s.Names.Check(ctx, s.DB.Reader(), names.Order{UserID: rows[0].UserID, Names: []string{name}, Existing: true})
+		if f := fault.As(err); f != nil && f.Key == names.KeyTaken && net.ParseIP(name) == nil {
+			return answersRow{}, fault.NotFound("challenge")
+		}
+		if err != nil && !names.Refused(err) {
+			return answersRow{}, err
+		}
 	}
 	return rows[0], nil
 }

@@ -11,6 +11,7 @@ type challengeRow struct {
 	KeyAuthorization string
 	ChallengeUrl     string
 	AuthorizationUrl string
+	Domain           string
 }
 
 type issuanceRow struct {

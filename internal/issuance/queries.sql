@@ -64,10 +64,10 @@ SELECT id FROM issuances WHERE due_at < @before AND status IN ('PENDING', 'PROCE
 ORDER BY due_at LIMIT CAST(@max AS BIGINT);
 
 -- name: putChallenge :exec
-INSERT INTO http01_challenges (token, issuance_id, name, key_authorization, challenge_url, authorization_url)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO http01_challenges (token, issuance_id, name, key_authorization, challenge_url, authorization_url, domain)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (token, issuance_id) DO UPDATE SET name = excluded.name, key_authorization = excluded.key_authorization,
-    challenge_url = excluded.challenge_url, authorization_url = excluded.authorization_url;
+    challenge_url = excluded.challenge_url, authorization_url = excluded.authorization_url, domain = excluded.domain;
 
 -- name: challengesOf :many
 SELECT * FROM http01_challenges WHERE issuance_id = $1 ORDER BY token;
@@ -76,7 +76,8 @@ SELECT * FROM http01_challenges WHERE issuance_id = $1 ORDER BY token;
 DELETE FROM http01_challenges WHERE issuance_id = $1;
 
 -- name: answers :many
-SELECT issuance_id, name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100;
+SELECT c.issuance_id, c.name, c.key_authorization, i.user_id FROM http01_challenges c JOIN issuances i ON i.id = c.issuance_id
+WHERE c.token = $1 ORDER BY c.issuance_id LIMIT 100;
 
 -- What a clock that was wrong has put off.
 -- name: hasten :exec

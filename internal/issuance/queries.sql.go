@@ -46,13 +46,15 @@ func (q *Queries) addOrder(ctx context.Context, arg addOrderParams) error {
 }
 
 const answers = `-- name: answers :many
-SELECT issuance_id, name, key_authorization FROM http01_challenges WHERE token = $1 ORDER BY issuance_id LIMIT 100
+SELECT c.issuance_id, c.name, c.key_authorization, i.user_id FROM http01_challenges c JOIN issuances i ON i.id = c.issuance_id
+WHERE c.token = $1 ORDER BY c.issuance_id LIMIT 100
 `
 
 type answersRow struct {
 	IssuanceID       int64
 	Name             string
 	KeyAuthorization string
+	UserID           int64
 }
 
 func (q *Queries) answers(ctx context.Context, token string) ([]answersRow, error) {
@@ -64,7 +66,12 @@ func (q *Queries) answers(ctx context.Context, token string) ([]answersRow, erro
 	var items []answersRow
 	for rows.Next() {
 		var i answersRow
-		if err := rows.Scan(&i.IssuanceID, &i.Name, &i.KeyAuthorization); err != nil {
+		if err := rows.Scan(
+			&i.IssuanceID,
+			&i.Name,
+			&i.KeyAuthorization,
+			&i.UserID,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -79,7 +86,7 @@ func (q *Queries) answers(ctx context.Context, token string) ([]answersRow, erro
 }
 
 const challengesOf = `-- name: challengesOf :many
-SELECT token, issuance_id, name, key_authorization, challenge_url, authorization_url FROM http01_challenges WHERE issuance_id = $1 ORDER BY token
+SELECT token, issuance_id, name, key_authorization, challenge_url, authorization_url, domain FROM http01_challenges WHERE issuance_id = $1 ORDER BY token
 `
 
 func (q *Queries) challengesOf(ctx context.Context, issuanceID int64) ([]challengeRow, error) {
@@ -98,6 +105,7 @@ func (q *Queries) challengesOf(ctx context.Context, issuanceID int64) ([]challen
 			&i.KeyAuthorization,
 			&i.ChallengeUrl,
 			&i.AuthorizationUrl,
+			&i.Domain,
 		); err != nil {
 			return nil, err
 		}
@@ -584,10 +592,10 @@ func (q *Queries) pruneOrders(ctx context.Context, at int64) (int64, error) {
 }
 
 const putChallenge = `-- name: putChallenge :exec
-INSERT INTO http01_challenges (token, issuance_id, name, key_authorization, challenge_url, authorization_url)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO http01_challenges (token, issuance_id, name, key_authorization, challenge_url, authorization_url, domain)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (token, issuance_id) DO UPDATE SET name = excluded.name, key_authorization = excluded.key_authorization,
-    challenge_url = excluded.challenge_url, authorization_url = excluded.authorization_url
+    challenge_url = excluded.challenge_url, authorization_url = excluded.authorization_url, domain = excluded.domain
 `
 
 type putChallengeParams struct {
@@ -597,6 +605,7 @@ type putChallengeParams struct {
 	KeyAuthorization string
 	ChallengeUrl     string
 	AuthorizationUrl string
+	Domain           string
 }
 
 func (q *Queries) putChallenge(ctx context.Context, arg putChallengeParams) error {
@@ -607,6 +616,7 @@ func (q *Queries) putChallenge(ctx context.Context, arg putChallengeParams) erro
 		arg.KeyAuthorization,
 		arg.ChallengeUrl,
 		arg.AuthorizationUrl,
+		arg.Domain,
 	)
 	return err
 }

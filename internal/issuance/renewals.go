@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -131,10 +133,25 @@ func (s *Service) renewOne(ctx context.Context, cert certs.Certificate) (*fault.
 
 // permitted returns the fault of an order that must not be placed.
 func (s *Service) permitted(ctx context.Context, q sqldb.Querier, cert certs.Certificate, o order) error {
-	if err := s.issuable(ctx, q, cert); err != nil || o.force {
+	if err := s.issuable(ctx, q, cert); err != nil {
+		return err
+	}
+	if err := s.Names.Check(ctx, q, cert.Order()); err != nil || o.force {
 		return err
 	}
 	return s.limit(ctx, q, cert.UserID, nameSet(cert.Names().All()))
+}
+
+// blockRenewal stops the renewals of a certificate whose names are not, or no
+// longer, its owner's.
+func (s *Service) blockRenewal(ctx context.Context, tx *sqldb.Tx, r putOff) error {
+	blocked, err := s.Certs.BlockRenewal(ctx, tx, r.cert, r.reason.What)
+	if err != nil || !blocked {
+		return err
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{
+		UserID: r.cert.UserID, Action: "certificate.renewal_blocked", Object: object(r.cert.ID), Detail: map[string]any{"reason": r.reason.What},
+	})
 }
 
 // putOff moves the renewals of what cannot be issued, all in one transaction.
@@ -145,6 +162,12 @@ func (s *Service) putOff(ctx context.Context, refused []putOff) error {
 	slices.SortFunc(refused, func(a, b putOff) int { return cmp.Compare(a.cert.ID, b.cert.ID) }) // two nodes lock in one order
 	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 		for _, r := range refused {
+			if names.Refused(r.reason) {
+				if err := s.blockRenewal(ctx, tx, r); err != nil {
+					return err
+				}
+				continue
+			}
 			wait := max(retryRenewal(1, lifetime(*r.cert), s.left(*r.cert)), r.reason.RetryAfter)
 			if err := s.Certs.PutOffRenewal(ctx, tx, r.cert, s.Now().Add(wait).UnixMilli()); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/webhooks"
@@ -23,10 +24,16 @@ type Certs interface {
 	Store(ctx context.Context, tx *sqldb.Tx, in certs.Issued) (certs.Certificate, error)
 	NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceID int64, status string, at int64) error
 	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
+	Renewals
+	Reissues
+}
+
+// Renewals are the certificates that are due.
+type Renewals interface {
 	DueForRenewal(ctx context.Context, q sqldb.Querier, now, after int64, users, each int) (due []certs.Due, seen int64, err error)
 	PutOffRenewal(ctx context.Context, tx *sqldb.Tx, c *certs.Certificate, at int64) error
+	BlockRenewal(ctx context.Context, tx *sqldb.Tx, c *certs.Certificate, reason string) (bool, error)
 	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
-	Reissues
 	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
 }
 
@@ -35,6 +42,15 @@ type Reissues interface {
 	DueForReissue(ctx context.Context, q sqldb.Querier, now int64, limit int) ([]certs.Certificate, error)
 	TakeReissue(ctx context.Context, tx *sqldb.Tx, certID int64) (bool, error)
 	PostponeReissue(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
+}
+
+// NameRules tell whose names are; names.Service is one.
+type NameRules interface {
+	MayOrder(ctx context.Context, tx *sqldb.Tx, o names.Order) error
+	Check(ctx context.Context, q sqldb.Querier, o names.Order) error
+	Finalize(ctx context.Context, tx *sqldb.Tx, a names.Attempt) error
+	Issued(ctx context.Context, tx *sqldb.Tx, issuanceID int64) error
+	Ended(ctx context.Context, tx *sqldb.Tx, issuanceID int64) error
 }
 
 // Webhooks queues the event of a success; webhooks.Service is one.
@@ -57,6 +73,7 @@ type Deps struct {
 	Certs    Certs
 	Accounts *acmeaccounts.Service
 	Webhooks Webhooks
+	Names    NameRules
 }
 
 // Service runs attempts.

@@ -25,6 +25,7 @@ import (
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/feed"
 	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -42,6 +43,8 @@ type world struct {
 	account int64
 	options acme.Options
 	change  func(*Service) // of every node that starts
+	claims  []string       // directories whose certificates claim names
+	proved  bool           // the policy about names
 
 	mu  sync.Mutex
 	now func() time.Time
@@ -53,6 +56,7 @@ type node struct {
 	w        *world
 	mux      *web.Mux
 	certs    *certs.Service
+	names    *names.Service
 	accounts *acmeaccounts.Service
 	engine   *jobs.Engine
 	pool     *acme.Pool
@@ -105,10 +109,19 @@ func (w *world) quiet() *node {
 	w.t.Cleanup(n.pool.Close)
 	n.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: w.db, Audit: trail, Keys: w.keys, ACME: n.pool, Now: w.time})
 	stream := feed.NewService(feed.Deps{DB: w.db, Now: w.time})
-	n.certs = certs.NewService(certs.Deps{DB: w.db, Audit: trail, Keys: w.keys, Accounts: n.accounts, Feed: stream, Log: log, Now: w.time})
+	rules, err := names.Open(context.WithoutCancel(w.t.Context()), names.Deps{
+		DB: w.db, Audit: trail, Keys: w.keys, Users: nobodyAdmin{}, Log: log, Now: w.time,
+		Proved: w.proved, Directories: w.claims, Reserved: names.Reserve([]string{"https://certs.example.net"}, nil),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n.names = rules
+	n.certs = certs.NewService(certs.Deps{DB: w.db, Audit: trail, Keys: w.keys, Accounts: n.accounts, Feed: stream, Names: rules, Log: log, Now: w.time})
 	hooks := webhooks.NewService(webhooks.Deps{DB: w.db, Audit: trail, Keys: w.keys, Log: log, Now: w.time, Outbound: outbound.Options{AllowCIDRs: loopback}})
 	n.Service = NewService(Deps{
 		DB: w.db, Audit: trail, Keys: w.keys, Log: log, Now: w.time, Certs: n.certs, Accounts: n.accounts, Webhooks: hooks,
+		Names: rules,
 	})
 	n.clock.settle = 0 // these tests set the clock
 	n.backoff = func(int64, *acme.Problem) time.Duration { return time.Millisecond }
@@ -117,7 +130,6 @@ func (w *world) quiet() *node {
 	registry := jobs.NewRegistry()
 	hooks.Register(registry)
 	n.Register(registry)
-	var err error
 	if n.engine, err = jobs.New(w.t.Context(), w.db, registry, slog.New(slog.NewTextHandler(testLog{w.t}, &slog.HandlerOptions{Level: slog.LevelError}))); err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,6 +159,11 @@ func (n *node) stop() {
 	cancel()
 	_ = n.engine.Stop(ctx) // says that it had to cancel
 }
+
+// nobodyAdmin has no administrators.
+type nobodyAdmin struct{}
+
+func (nobodyAdmin) IsAdmin(context.Context, sqldb.Querier, int64) (bool, error) { return false, nil }
 
 // testLog writes a log into the test's while it runs.
 type testLog struct{ t testing.TB }

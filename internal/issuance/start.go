@@ -67,6 +67,9 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	if err := s.permitted(ctx, tx, cert, o); err != nil {
 		return issuanceRow{}, false, err
 	}
+	if err := s.Names.MayOrder(ctx, tx, cert.Order()); err != nil {
+		return issuanceRow{}, false, err
+	}
 	names := cert.Names().All()
 	replaces, err := s.predecessor(ctx, tx, cert)
 	if err != nil {

@@ -11,6 +11,13 @@ import (
 
 // finalize sends the CSR, the same one however often.
 func (a *attempt) finalize(ctx context.Context) error {
+	o, err := a.wants(ctx, a.s.DB.Reader())
+	if err != nil {
+		return err
+	}
+	if err := a.s.Names.Check(ctx, a.s.DB.Reader(), o); err != nil { // the name may have changed hands since it was validated
+		return err
+	}
 	order, err := a.client.Finalize(ctx, a.atCA, a.order, a.row.Csr)
 	if p := acme.AsProblem(err); p != nil && p.Class == acme.Permanent {
 		// It may have been finalised before, by a request whose answer was lost.
@@ -69,6 +76,9 @@ func (a *attempt) succeed(ctx context.Context, issued certs.Issued) error {
 	}, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
 		cert, err := a.s.Certs.Store(ctx, tx, issued)
 		if err != nil {
+			return err
+		}
+		if err := a.s.Names.Issued(ctx, tx, next.ID); err != nil {
 			return err
 		}
 		if err := a.s.finish(ctx, tx, next); err != nil {

@@ -38,10 +38,13 @@ func (a *attempt) authorize(ctx context.Context) error {
 	return a.save(ctx, fmt.Sprintf("%d of %d names are to be validated; answers published", len(challenges), len(authorizations)),
 		func(r *issuanceRow) { r.Step = stepValidate },
 		func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
+			if err := a.mayPublish(ctx, tx, challenges); err != nil {
+				return err
+			}
 			for _, c := range challenges {
 				err := New(tx).putChallenge(ctx, putChallengeParams{
 					Token: c.Token, IssuanceID: next.ID, Name: c.Name, KeyAuthorization: c.KeyAuthorization,
-					ChallengeUrl: c.ChallengeURL, AuthorizationUrl: c.AuthorizationURL,
+					ChallengeUrl: c.ChallengeURL, AuthorizationUrl: c.AuthorizationURL, Domain: domainOf(c.Name),
 				})
 				if err != nil {
 					return fmt.Errorf("publish challenge of issuance %d: %w", next.ID, err)
@@ -100,7 +103,9 @@ func (a *attempt) loadChallenges(ctx context.Context) error {
 	return nil
 }
 
-// ready records that the order may be finalised, before it is.
+// ready records that the order may be finalised, before it is, and whose the
+// names are from now on.
 func (a *attempt) ready(ctx context.Context) error {
-	return a.save(ctx, "all names are validated", func(r *issuanceRow) { r.Step = stepFinalize }, nil)
+	return a.save(ctx, "all names are validated", func(r *issuanceRow) { r.Step = stepFinalize },
+		func(ctx context.Context, tx *sqldb.Tx, _ issuanceRow) error { return a.claimNames(ctx, tx) })
 }

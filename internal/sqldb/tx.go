@@ -50,6 +50,19 @@ func (tx *Tx) Keep(ctx context.Context, table string, id int64) error {
 	return nil
 }
 
+// LockText keeps every other transaction that locks the same text waiting until
+// tx ends: for what has no row yet. A transaction that locks several does so in
+// their order. SQLite's immediate transactions need none of this.
+func (tx *Tx) LockText(ctx context.Context, text string) error {
+	if tx.db.dialect != Postgres {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", text); err != nil {
+		return fmt.Errorf("lock %q: %w", text, err)
+	}
+	return nil
+}
+
 // ending is what a transaction does last, and for what.
 type ending struct {
 	owner any
