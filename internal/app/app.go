@@ -192,7 +192,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		Names: s.names, Log: a.log, Now: a.now,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
-	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Feed: s.feed, StepUp: s.identity, Now: a.now})
+	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Objects: installable{s.certs}, Feed: s.feed, StepUp: s.identity, Now: a.now})
 	s.webhooks = webhooks.NewService(webhooks.Deps{
 		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup},
 		Tell: a.tellOfWebhook, StepUp: s.identity,

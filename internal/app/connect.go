@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/devices"
 	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -25,6 +26,19 @@ func (a *App) tellOfWebhook(ctx context.Context, tx *sqldb.Tx, d webhooks.Disabl
 			"Nothing is sent until you enable it again; what happens meanwhile is not kept for it.",
 		},
 	})
+}
+
+// installable gives installs the one thing it needs of what items name.
+type installable struct{ certs *certs.Service }
+
+// Certificates implements installs.Objects.
+func (i installable) Certificates(ctx context.Context, q sqldb.Querier, userID, deviceID int64, ids []int64) (map[int64]string, error) {
+	return i.certs.Fetchable(ctx, q, userID, deviceID, ids)
+}
+
+// CAs implements installs.Objects: this server has no CAs of its users.
+func (installable) CAs(context.Context, sqldb.Querier, int64, []int64) (map[int64]bool, error) {
+	return map[int64]bool{}, nil
 }
 
 // deviceIDs gives installs the one thing it needs of a device.

@@ -150,7 +150,7 @@ WHERE certificate_reissues.due_at = certificate_reissues.last_at + CAST(@every A
 -- Users take turns, each with its longest overdue one.
 -- name: reissuesDue :many
 SELECT c.* FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
-    FROM certificate_reissues r JOIN certificates o ON o.id = r.cert_id WHERE r.due_at <= @now) d
+    FROM (SELECT cert_id, due_at FROM certificate_reissues WHERE due_at <= @now ORDER BY due_at LIMIT 5000) r JOIN certificates o ON o.id = r.cert_id) d
 JOIN certificates c ON c.id = d.cert_id ORDER BY d.turn, d.due_at, d.cert_id LIMIT CAST(@max AS BIGINT);
 
 -- name: takeReissue :execrows

@@ -861,7 +861,7 @@ func (q *Queries) putWrap(ctx context.Context, arg putWrapParams) error {
 
 const reissuesDue = `-- name: reissuesDue :many
 SELECT c.id, c.user_id, c.acct_id, c.public_id, c.origin, c.domain_name, c.sans, c.organization, c.organizational_unit, c.country, c.state, c.locality, c.key_algorithm, c.policy, c.next_policy, c.server_decrypt_export, c.challenge, c.auto_renew, c.renew_before_days, c.renewal_window, c.verified, c.serial_number, c.fingerprint_sha256, c.issuer, c.self_signed, c.not_before, c.not_after, c.revoked_at, c.revoke_reason, c.next_renewal_at, c.last_issue_id, c.last_issue_status, c.last_issue_at, c.created_at, c.updated_at, c.renewal_blocked FROM (SELECT r.cert_id, r.due_at, ROW_NUMBER() OVER (PARTITION BY o.user_id ORDER BY r.due_at, r.cert_id) AS turn
-    FROM certificate_reissues r JOIN certificates o ON o.id = r.cert_id WHERE r.due_at <= $1) d
+    FROM (SELECT cert_id, due_at FROM certificate_reissues WHERE due_at <= $1 ORDER BY due_at LIMIT 5000) r JOIN certificates o ON o.id = r.cert_id) d
 JOIN certificates c ON c.id = d.cert_id ORDER BY d.turn, d.due_at, d.cert_id LIMIT CAST($2 AS BIGINT)
 `
 

@@ -160,6 +160,10 @@ func TestSignalsExactlyWhatCanBeFetched(t *testing.T) {
 			status, has := w.delivery(device)
 			told := slices.ContainsFunc(w.signals(device), func(s string) bool { return strings.HasPrefix(s, "cert.updated ") })
 			owed := status == http.StatusOK && (custody || e.name == "issue" || has != had[device])
+			why, err := w.s.Fetchable(context.Background(), w.db.Reader(), alice, device, []int64{w.id})
+			if err != nil || (why[w.id] == "") != (status == http.StatusOK) {
+				t.Errorf("%s: device %d gets %d, and is said to: %q, %v", after, device, status, why[w.id], err)
+			}
 			if told && status != http.StatusOK {
 				t.Errorf("%s, then %s: device %d is told of a certificate that answers %d", before, e.name, device, status)
 			}

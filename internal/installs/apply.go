@@ -13,9 +13,10 @@ func apply(items []Item, patches []Patch) ([]Item, error) {
 	items = slices.Clone(items)
 	for i, p := range patches {
 		matched := false
+		commands := slices.ContainsFunc(items, func(it Item) bool { return p.matches(&it) && it.Type == typeExec })
 		for j := range items {
 			if p.matches(&items[j]) {
-				p.change(&items[j])
+				p.change(&items[j], commands)
 				matched = true
 			}
 		}
@@ -34,21 +35,27 @@ func (p *Patch) matches(it *Item) bool {
 	return p.ObType == it.ObType && p.ObID == it.ObID && (p.ID == "" || p.ID == it.ID)
 }
 
-func (p *Patch) change(it *Item) {
+// change leaves out what an item cannot have where another one that the patch
+// matches can: a copy of a certificate and the command after it may name the same
+// object. commands tells that an exec item is matched.
+func (p *Patch) change(it *Item, commands bool) {
 	if p.Type != "" {
 		it.Type = p.Type
 	}
 	if p.Enabled != nil {
 		it.Enabled = p.Enabled
 	}
-	if p.To != nil {
+	if p.To != nil && (it.Type != typeExec || p.ID != "") {
 		it.To = p.To.of(it.From)
-	}
-	if p.Cmd != nil || len(p.Argv) > 0 {
-		it.Cmd, it.CmdArgv = p.Cmd, p.Argv
 	}
 	if p.Timeout != 0 {
 		it.TimeoutMS = p.Timeout
+	}
+	if commands && it.Type != typeExec && it.ObType == obCert {
+		return
+	}
+	if p.Cmd != nil || len(p.Argv) > 0 {
+		it.Cmd, it.CmdArgv = p.Cmd, p.Argv
 	}
 	if len(p.Env) > 0 {
 		it.Env = p.Env

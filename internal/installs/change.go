@@ -15,9 +15,8 @@ import (
 // entry in the same transaction. edit may run again and keeps nothing.
 func (s *Service) change(ctx context.Context, verb, note string,
 	find func(context.Context, *sqldb.Tx) (int64, error), edit func(*sqldb.Tx, *InstallConfig) error,
-) (Config, error) {
-	var config Config
-	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+) (config Config, warnings []string, err error) {
+	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		deviceID, err := find(ctx, tx)
 		if err != nil {
 			return err
@@ -32,6 +31,9 @@ func (s *Service) change(ctx context.Context, verb, note string,
 		}
 		script := row.AfterUpdateScript
 		if err := edit(tx, &row); err != nil {
+			return err
+		}
+		if warnings, err = s.examine(ctx, tx, &row, verb != "patch"); err != nil {
 			return err
 		}
 		row.Version++
@@ -53,7 +55,7 @@ func (s *Service) change(ctx context.Context, verb, note string,
 		config, err = served(row)
 		return err
 	})
-	return config, err
+	return config, warnings, err
 }
 
 // author names who wrote a version.

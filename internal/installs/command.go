@@ -37,8 +37,8 @@ func (it checked) checkCommand() error {
 		return err
 	}
 	present := shell != "" || len(argv) > 0
-	if present && it.ObType == obCert {
-		return it.wrong("cmd", "does not apply to a cert item; use an exec item")
+	if present && it.ObType == obCert && it.Type != typeExec {
+		return it.wrong("cmd", "does not apply to a cert item, where agents drop it; use after_update_script or an exec item")
 	}
 	if !present && it.Type == typeExec {
 		return it.wrong("cmd", "is required on an exec item: a string for the shell, or an array of strings")
@@ -74,10 +74,10 @@ func encodeRaw(v any) (json.RawMessage, error) {
 }
 
 func (it checked) checkEnvironment() error {
-	if it.ObType == obCert && it.RunAs != "" {
+	if it.ObType == obCert && it.Type != typeExec && it.RunAs != "" {
 		return it.wrong("run_as", "does not apply to a cert item")
 	}
-	if it.ObType == obCert && len(it.Env) > 0 {
+	if it.ObType == obCert && it.Type != typeExec && len(it.Env) > 0 {
 		return it.wrong("env", "does not apply to a cert item")
 	}
 	if len(it.Env) > maxList {

@@ -14,10 +14,10 @@ func (s *Service) Mount(m *web.Mux) {
 	reader := access.Session().OrKey("devices", "read").On("device_id")
 	writer := access.Session().OrKey("devices", "write").On("device_id")
 	web.Route(m, "GET "+config, reader, s.get, web.Heavy)
-	web.Route(m, "PUT "+config, writer, s.put, web.Large, web.Heavy)
-	web.Route(m, "POST "+config+"/restore", writer, s.restore, web.Heavy)
+	web.RouteReply(m, "PUT "+config, writer, s.put, web.Large, web.Heavy)
+	web.RouteReply(m, "POST "+config+"/restore", writer, s.restore, web.Heavy)
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/devices/{device_id}/install-config-histories", reader, s.histories)
-	web.Route(m, "POST /apiv1/users/{user_id}/install-config-update/{device_public_id}", access.Key("ForInstallConfigUpdate", "update"), s.patch, web.Large)
+	web.RouteReply(m, "POST /apiv1/users/{user_id}/install-config-update/{device_public_id}", access.Key("ForInstallConfigUpdate", "update"), s.patch, web.Large)
 	web.Route(m, "GET /apiv1/devices/self/install-config", access.Device(), s.own, web.Heavy)
 }
 
@@ -59,8 +59,9 @@ func (o *optionalScript) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.Text)
 }
 
-func (s *Service) put(ctx context.Context, in *putInput) (Config, error) {
-	return s.Put(ctx, access.From(ctx).UserID, in.DeviceID, Update{Installs: in.Body.Installs, Script: in.Body.Script.Script, ChangeNote: in.Body.ChangeNote})
+func (s *Service) put(ctx context.Context, in *putInput) (*web.Reply[Config], error) {
+	config, warnings, err := s.Put(ctx, access.From(ctx).UserID, in.DeviceID, Update{Installs: in.Body.Installs, Script: in.Body.Script.Script, ChangeNote: in.Body.ChangeNote})
+	return &web.Reply[Config]{Data: config, Warnings: warnings}, err
 }
 
 type restoreInput struct {
@@ -71,8 +72,9 @@ type restoreInput struct {
 	}
 }
 
-func (s *Service) restore(ctx context.Context, in *restoreInput) (Config, error) {
-	return s.Restore(ctx, access.From(ctx).UserID, in.DeviceID, in.Body.Version, in.Body.ChangeNote)
+func (s *Service) restore(ctx context.Context, in *restoreInput) (*web.Reply[Config], error) {
+	config, warnings, err := s.Restore(ctx, access.From(ctx).UserID, in.DeviceID, in.Body.Version, in.Body.ChangeNote)
+	return &web.Reply[Config]{Data: config, Warnings: warnings}, err
 }
 
 type historiesInput struct {
@@ -98,14 +100,15 @@ type patchInput struct {
 	Body           json.RawMessage `doc:"An array of patches, or an object with patches, after_update_script or both."`
 }
 
-func (s *Service) patch(ctx context.Context, in *patchInput) (Patched, error) {
+func (s *Service) patch(ctx context.Context, in *patchInput) (*web.Reply[Patched], error) {
 	changes, err := ParseChanges(in.Body)
 	if err != nil {
-		return Patched{}, err
+		return nil, err
 	}
-	config, err := s.Patch(ctx, access.From(ctx), in.DevicePublicID, changes)
+	config, warnings, err := s.Patch(ctx, access.From(ctx), in.DevicePublicID, changes)
 	if err != nil {
-		return Patched{}, err
+		return nil, err
 	}
-	return Patched{ConfigID: config.ID, Version: config.Version, InstallsHash: config.InstallsHash}, nil
+	done := Patched{ConfigID: config.ID, Version: config.Version, InstallsHash: config.InstallsHash}
+	return &web.Reply[Patched]{Data: done, Warnings: warnings}, nil
 }

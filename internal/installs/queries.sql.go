@@ -10,6 +10,23 @@ import (
 	"database/sql"
 )
 
+const countVersion = `-- name: countVersion :exec
+INSERT INTO install_config_counters (user_id, public_id, version, written_at)
+SELECT d.user_id, d.public_id, CAST($1 AS BIGINT), CAST($2 AS BIGINT) FROM devices d WHERE d.id = $3
+ON CONFLICT (user_id, public_id) DO UPDATE SET version = excluded.version, written_at = excluded.written_at
+`
+
+type countVersionParams struct {
+	Version  int64
+	Now      int64
+	DeviceID int64
+}
+
+func (q *Queries) countVersion(ctx context.Context, arg countVersionParams) error {
+	_, err := q.db.ExecContext(ctx, countVersion, arg.Version, arg.Now, arg.DeviceID)
+	return err
+}
+
 const countVersions = `-- name: countVersions :one
 SELECT COUNT(*) FROM install_config_versions WHERE device_id = $1
 `
@@ -19,6 +36,61 @@ func (q *Queries) countVersions(ctx context.Context, deviceID int64) (int64, err
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const forget = `-- name: forget :exec
+DELETE FROM install_config_counters WHERE user_id = $1 AND public_id = $2
+`
+
+type forgetParams struct {
+	UserID   int64
+	PublicID string
+}
+
+func (q *Queries) forget(ctx context.Context, arg forgetParams) error {
+	_, err := q.db.ExecContext(ctx, forget, arg.UserID, arg.PublicID)
+	return err
+}
+
+const forgettable = `-- name: forgettable :many
+SELECT n.public_id, n.version FROM install_config_counters n
+WHERE n.user_id = $1 AND n.public_id <> '' AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.user_id = n.user_id AND d.public_id = n.public_id)
+ORDER BY n.written_at DESC, n.public_id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+`
+
+type forgettableParams struct {
+	UserID int64
+	Keep   int64
+	Max    int64
+}
+
+type forgettableRow struct {
+	PublicID string
+	Version  int64
+}
+
+// Those of devices that are gone, the oldest first, behind the newest @keep of the user's.
+func (q *Queries) forgettable(ctx context.Context, arg forgettableParams) ([]forgettableRow, error) {
+	rows, err := q.db.QueryContext(ctx, forgettable, arg.UserID, arg.Keep, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []forgettableRow
+	for rows.Next() {
+		var i forgettableRow
+		if err := rows.Scan(&i.PublicID, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const getConfig = `-- name: getConfig :one
@@ -79,8 +151,8 @@ func (q *Queries) getVersion(ctx context.Context, arg getVersionParams) (getVers
 }
 
 const insertVersion = `-- name: insertVersion :exec
-INSERT INTO install_config_versions (device_id, version, installs, installs_hash, after_update_script, change_note, updated_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO install_config_versions (device_id, version, installs, installs_hash, after_update_script, change_note, updated_by, created_at, bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type insertVersionParams struct {
@@ -92,6 +164,7 @@ type insertVersionParams struct {
 	ChangeNote        string
 	UpdatedBy         string
 	CreatedAt         int64
+	Bytes             int64
 }
 
 func (q *Queries) insertVersion(ctx context.Context, arg insertVersionParams) error {
@@ -104,6 +177,7 @@ func (q *Queries) insertVersion(ctx context.Context, arg insertVersionParams) er
 		arg.ChangeNote,
 		arg.UpdatedBy,
 		arg.CreatedAt,
+		arg.Bytes,
 	)
 	return err
 }
@@ -158,7 +232,8 @@ func (q *Queries) listVersions(ctx context.Context, arg listVersionsParams) ([]l
 
 const makeConfig = `-- name: makeConfig :exec
 INSERT INTO install_configs (device_id, version, installs, installs_hash, after_update_script, updated_by, created_at, updated_at)
-VALUES ($1, 0, '[]', '', NULL, '', $2, $2)
+VALUES ($1, COALESCE((SELECT MAX(n.version) FROM devices d JOIN install_config_counters n ON n.user_id = d.user_id AND n.public_id IN ('', d.public_id)
+    WHERE d.id = $1), 0), '[]', '', NULL, '', $2, $2)
 ON CONFLICT (device_id) DO NOTHING
 `
 
@@ -169,6 +244,37 @@ type makeConfigParams struct {
 
 func (q *Queries) makeConfig(ctx context.Context, arg makeConfigParams) error {
 	_, err := q.db.ExecContext(ctx, makeConfig, arg.DeviceID, arg.CreatedAt)
+	return err
+}
+
+const pruneVersions = `-- name: pruneVersions :exec
+DELETE FROM install_config_versions WHERE device_id = $1 AND version < $2
+`
+
+type pruneVersionsParams struct {
+	DeviceID int64
+	Oldest   int64
+}
+
+func (q *Queries) pruneVersions(ctx context.Context, arg pruneVersionsParams) error {
+	_, err := q.db.ExecContext(ctx, pruneVersions, arg.DeviceID, arg.Oldest)
+	return err
+}
+
+const raiseForgotten = `-- name: raiseForgotten :exec
+INSERT INTO install_config_counters (user_id, public_id, version, written_at) VALUES ($1, '', $2, $3)
+ON CONFLICT (user_id, public_id) DO UPDATE SET version = excluded.version, written_at = excluded.written_at
+WHERE install_config_counters.version < excluded.version
+`
+
+type raiseForgottenParams struct {
+	UserID  int64
+	Version int64
+	Now     int64
+}
+
+func (q *Queries) raiseForgotten(ctx context.Context, arg raiseForgottenParams) error {
+	_, err := q.db.ExecContext(ctx, raiseForgotten, arg.UserID, arg.Version, arg.Now)
 	return err
 }
 
@@ -199,4 +305,52 @@ func (q *Queries) setConfig(ctx context.Context, arg setConfigParams) error {
 		arg.UpdatedAt,
 	)
 	return err
+}
+
+const sizes = `-- name: sizes :many
+SELECT version, bytes FROM install_config_versions WHERE device_id = $1 ORDER BY version DESC LIMIT CAST($2 AS BIGINT)
+`
+
+type sizesParams struct {
+	DeviceID int64
+	Max      int64
+}
+
+type sizesRow struct {
+	Version int64
+	Bytes   int64
+}
+
+func (q *Queries) sizes(ctx context.Context, arg sizesParams) ([]sizesRow, error) {
+	rows, err := q.db.QueryContext(ctx, sizes, arg.DeviceID, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []sizesRow
+	for rows.Next() {
+		var i sizesRow
+		if err := rows.Scan(&i.Version, &i.Bytes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const userOfDevice = `-- name: userOfDevice :one
+SELECT user_id FROM devices WHERE id = $1
+`
+
+func (q *Queries) userOfDevice(ctx context.Context, id int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, userOfDevice, id)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
 }

@@ -20,6 +20,16 @@ type Devices interface {
 	DeviceIDByPublicID(ctx context.Context, q sqldb.Querier, userID int64, publicID string) (int64, error)
 }
 
+// Objects tells what a device would get of what its items name.
+type Objects interface {
+	// Certificates gives for those of the ids that are certificates of the user
+	// why the device cannot fetch them with their key now, as the end of a
+	// sentence about one; "" when it can.
+	Certificates(ctx context.Context, q sqldb.Querier, userID, deviceID int64, ids []int64) (map[int64]string, error)
+	// CAs gives those of the ids that are certificate authorities of the user.
+	CAs(ctx context.Context, q sqldb.Querier, userID int64, ids []int64) (map[int64]bool, error)
+}
+
 // Feed appends signals; *feed.Service is one.
 type Feed interface {
 	Append(ctx context.Context, tx *sqldb.Tx, deviceID int64, s feed.Signal) error
@@ -38,6 +48,7 @@ type Deps struct {
 	Audit   *audit.Log
 	Feed    Feed
 	Devices Devices
+	Objects Objects
 	StepUp  StepUp // nil: not asked
 	Now     func() time.Time
 }
@@ -48,13 +59,14 @@ type Service struct {
 	audit   *audit.Log
 	feed    Feed
 	devices Devices
+	objects Objects
 	stepUp  StepUp
 	now     func() time.Time
 }
 
 // NewService returns a Service.
 func NewService(d Deps) *Service {
-	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, stepUp: d.StepUp, now: d.Now}
+	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, objects: d.Objects, stepUp: d.StepUp, now: d.Now}
 }
 
 // fresh refuses a person without a fresh proof: a configuration runs
@@ -81,17 +93,18 @@ func (s *Service) Own(ctx context.Context, deviceID int64) (Config, error) {
 }
 
 // Put replaces the items and, when it is set, the script. A person needs a fresh
-// proof (5034).
-func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Config, error) {
+// proof (5034). The warnings of every write say what keeps an agent from
+// following the new version.
+func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Config, []string, error) {
 	if err := s.fresh(ctx); err != nil {
-		return Config{}, err
+		return Config{}, nil, err
 	}
 	_, installs, err := normalise(u.Installs)
 	if err != nil {
-		return Config{}, err
+		return Config{}, nil, err
 	}
 	if err := u.Script.check(); err != nil {
-		return Config{}, err
+		return Config{}, nil, err
 	}
 	return s.change(ctx, "put", u.ChangeNote, s.byID(userID, deviceID), func(_ *sqldb.Tx, row *InstallConfig) error {
 		row.Installs, row.InstallsHash = installs, digest(installs)
@@ -104,9 +117,9 @@ func (s *Service) Put(ctx context.Context, userID, deviceID int64, u Update) (Co
 
 // Restore copies items and script of an earlier version into a new one. A person
 // needs a fresh proof (5034).
-func (s *Service) Restore(ctx context.Context, userID, deviceID, version int64, changeNote string) (Config, error) {
+func (s *Service) Restore(ctx context.Context, userID, deviceID, version int64, changeNote string) (Config, []string, error) {
 	if err := s.fresh(ctx); err != nil {
-		return Config{}, err
+		return Config{}, nil, err
 	}
 	if changeNote == "" {
 		changeNote = fmt.Sprintf("restored version %d", version)
@@ -123,7 +136,7 @@ func (s *Service) Restore(ctx context.Context, userID, deviceID, version int64, 
 
 // Patch applies all changes or none. A key that is granted single devices gets
 // the answer of an absent one for any other (decisions.md section 3).
-func (s *Service) Patch(ctx context.Context, caller *access.Caller, publicID string, c Changes) (Config, error) {
+func (s *Service) Patch(ctx context.Context, caller *access.Caller, publicID string, c Changes) (Config, []string, error) {
 	find := func(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 		id, err := s.devices.DeviceIDByPublicID(ctx, tx, caller.UserID, publicID)
 		if err == nil && !caller.May("ForInstallConfigUpdate", "update", id) {

@@ -28,12 +28,13 @@ type house struct {
 	s     *Service
 	feed  *feed.Service
 	mux   *web.Mux
+	shelf shelf
 	clock atomic.Int64 // Unix s
 }
 
 func newHouse(t testing.TB, db *sqldb.DB) *house {
 	t.Helper()
-	h := &house{db: db}
+	h := &house{db: db, shelf: shelf{certs: map[int64]string{7: ""}, cas: map[int64]bool{3: true}}}
 	h.clock.Store(1_700_000_000)
 	now := func() time.Time { return time.Unix(h.clock.Load(), 0) }
 	for user, devices := range map[int64][]int64{1: {1, 2}, 2: {3}} {
@@ -47,7 +48,7 @@ func newHouse(t testing.TB, db *sqldb.DB) *house {
 	}
 	h.feed = feed.NewService(feed.Deps{DB: db, Now: now})
 	t.Cleanup(h.feed.Close)
-	h.s = NewService(Deps{DB: db, Audit: audit.New(now), Feed: h.feed, Devices: registry{}, Now: now})
+	h.s = NewService(Deps{DB: db, Audit: audit.New(now), Feed: h.feed, Devices: registry{}, Objects: h.shelf, Now: now})
 	h.mux = web.New(web.Options{Log: slog.New(slog.DiscardHandler), Auth: authenticator()})
 	h.s.Mount(h.mux)
 	return h
@@ -68,6 +69,20 @@ func (h *house) count(t testing.TB, query string, args ...any) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// shelf has the certificates and CAs of everybody.
+type shelf struct {
+	certs map[int64]string
+	cas   map[int64]bool
+}
+
+func (s shelf) Certificates(context.Context, sqldb.Querier, int64, int64, []int64) (map[int64]string, error) {
+	return s.certs, nil
+}
+
+func (s shelf) CAs(context.Context, sqldb.Querier, int64, []int64) (map[int64]bool, error) {
+	return s.cas, nil
 }
 
 // registry finds devices in the table.
@@ -152,9 +167,10 @@ func (h *house) call(t testing.TB, as, method, path string, body any) *httptest.
 }
 
 type answer[T any] struct {
-	Data  T
-	Meta  *web.Meta
-	Error struct {
+	Data     T
+	Meta     *web.Meta
+	Warnings []string
+	Error    struct {
 		Code int
 		What string
 	}

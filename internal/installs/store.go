@@ -66,9 +66,17 @@ func write(ctx context.Context, tx *sqldb.Tx, row InstallConfig, changeNote stri
 	err = q.insertVersion(ctx, insertVersionParams{
 		DeviceID: row.DeviceID, Version: row.Version, Installs: row.Installs, InstallsHash: row.InstallsHash,
 		AfterUpdateScript: row.AfterUpdateScript, ChangeNote: changeNote, UpdatedBy: row.UpdatedBy, CreatedAt: row.UpdatedAt,
+		Bytes: int64(len(row.Installs) + len(row.AfterUpdateScript.String)),
 	})
 	if err != nil {
 		return fmt.Errorf("write install config version %d of device %d: %w", row.Version, row.DeviceID, err)
+	}
+	first, err := prune(ctx, q, row.DeviceID)
+	if err != nil {
+		return fmt.Errorf("prune the install config versions of device %d: %w", row.DeviceID, err)
+	}
+	if err := count(ctx, q, row, first); err != nil {
+		return fmt.Errorf("count the install config versions of device %d: %w", row.DeviceID, err)
 	}
 	return nil
 }

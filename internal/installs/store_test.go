@@ -60,6 +60,10 @@ func TestPlans(t *testing.T) {
 			{getVersion, []any{1, 1}},
 			{listVersions, []any{1, 100, 0}},
 			{countVersions, []any{1}},
+			{sizes, []any{1, 50}},
+			{pruneVersions, []any{1, 5}},
+			{forgettable, []any{1, 100, 1000}},
+			{makeConfig, []any{1, 5}},
 		} {
 			var plan strings.Builder
 			err := db.InTx(t.Context(), func(tx *sqldb.Tx) error {
