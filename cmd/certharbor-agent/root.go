@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -65,15 +66,21 @@ func (s *settings) open(cmd *cobra.Command) (*agent.Agent, error) {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel)
 	}
 	password := ""
+	var own []string
 	if s.pfxPassword != "" {
 		var err error
 		if password, err = passwordIn(s.pfxPassword); err != nil {
 			return nil, fmt.Errorf("--pfx-password-file: %w", err)
 		}
+		path, err := filepath.Abs(s.pfxPassword)
+		if err != nil {
+			return nil, fmt.Errorf("--pfx-password-file: %w", err)
+		}
+		own = append(own, path)
 	}
 	return agent.Open(agent.Options{
 		State: s.state, Version: version, TrustDir: s.trustDir, PFXPassword: password, Env: s.commandEnv(),
-		Insecure: s.insecure, Out: cmd.OutOrStdout(), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+		Own: own, Insecure: s.insecure, Out: cmd.OutOrStdout(), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 	})
 }
 

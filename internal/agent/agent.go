@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
 
 	"certharbor.dev/certharbor/internal/agent/client"
 	"certharbor.dev/certharbor/internal/agent/clock"
@@ -19,6 +21,7 @@ type Options struct {
 	TrustDir    string      // where import_ca puts CAs; "" = such items fail
 	PFXPassword string      // of bundle.pfx
 	Env         []string    // of commands, NAME=value
+	Own         []string    // paths of files that were named to the agent: never targets
 	Insecure    bool        // the server may be plain http:// beyond this machine
 	Clock       clock.Clock // nil = the system's
 	Log         *slog.Logger
@@ -76,8 +79,21 @@ func Open(opt Options) (*Agent, error) {
 	if err := a.load(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env, Crash: opt.Crash}
+	a.engine = &install.Engine{State: a.dir, Clock: a.clock, Log: a.log, TrustDir: opt.TrustDir, Env: opt.Env, Own: a.own(), Crash: opt.Crash}
 	return a, nil
+}
+
+// own gives the files that no install-config may replace: they decide what
+// this agent is, whom it trusts and what it can read.
+func (a *Agent) own() []string {
+	list := slices.Clone(a.opt.Own)
+	if path, err := os.Executable(); err == nil {
+		list = append(list, path)
+	}
+	if a.login != nil && a.login.CAFile != "" {
+		list = append(list, a.login.CAFile)
+	}
+	return list
 }
 
 // Close unlocks the state folder.

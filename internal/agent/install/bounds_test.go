@@ -57,7 +57,7 @@ func TestDeliveredFileIsBounded(t *testing.T) {
 // Outcomes that the server does not take are not kept for ever.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := neighbourIn(t, memoryDir(t))
 	cfg := r.config(`{"id":"x","type":"exec","cmd":"exit 1"}`, "")
 	for range 205 {
 		r.applyWith(cfg, supply(t), install.Options{IgnoreBackoff: true, Force: true})

@@ -88,6 +88,9 @@ func (e *Engine) checkTarget(to string) error {
 	if within(e.State.Path(), to) {
 		return errors.New("lies in the agent's own state folder")
 	}
+	if e.ours(to) {
+		return errors.New("is a file that decides what this agent is or whom it asks: certificates go elsewhere")
+	}
 	return nil
 }
 

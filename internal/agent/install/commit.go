@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"certharbor.dev/certharbor/internal/durable"
+	"certharbor.dev/certharbor/internal/agent/folder"
 )
 
 // commit carries out the steps of a journal that says so, from Next on. Every
@@ -18,7 +16,7 @@ import (
 func (e *Engine) commit(ctx context.Context, j *journal) error {
 	for i := j.Next; i < len(j.Steps); i++ {
 		s := j.Steps[i]
-		if err := e.put(s); err != nil {
+		if err := e.put(j, s); err != nil {
 			return e.restore(ctx, j, i, err)
 		}
 		if s.Process == nil {
@@ -49,13 +47,17 @@ func (e *Engine) commit(ctx context.Context, j *journal) error {
 }
 
 // put renames the staged files of a step into place.
-func (e *Engine) put(s *step) error {
-	folders := map[string]bool{}
-	for _, c := range s.Files {
-		err := os.Rename(c.Staged, c.To)
+func (e *Engine) put(j *journal, s *step) error {
+	for i := range s.Files {
+		c := &s.Files[i]
+		f, err := e.at(j, c, false)
+		if err != nil {
+			return fmt.Errorf("put file in place: %w", err)
+		}
+		err = f.Rename(c.staged(), c.name())
 		if errors.Is(err, fs.ErrNotExist) {
 			// It was put in place before a kill. If not, nothing may go on.
-			if sum, sumErr := e.sumOf(c.To); sumErr != nil || sum != c.SHA256 {
+			if sum, sumErr := sumIn(f, c.name()); sumErr != nil || sum != c.SHA256 {
 				return fmt.Errorf("put file in place: neither the new content nor its staged file is there: %w", err)
 			}
 			continue
@@ -64,9 +66,11 @@ func (e *Engine) put(s *step) error {
 			return fmt.Errorf("put file in place: %w", err)
 		}
 		e.crash("renamed-file")
-		folders[filepath.Dir(c.To)] = true
+		if err := f.Sync(); err != nil {
+			return err
+		}
 	}
-	return syncAll(folders)
+	return nil
 }
 
 func (e *Engine) command(ctx context.Context, s *step) error {
@@ -113,19 +117,17 @@ func (e *Engine) restore(ctx context.Context, j *journal, failed int, cause erro
 // restoring may be begun again after a kill at any point of it.
 func (e *Engine) restoring(ctx context.Context, j *journal) error {
 	e.crash("restoring")
+	if err := e.undo(j, e.putBack); err != nil {
+		return fmt.Errorf("restore the former files (it will be tried again at the next start): %w", err)
+	}
 	first := -1 // step that was the first to change files
-	folders := map[string]bool{}
 	for i, s := range slices.Backward(j.Steps) {
 		for _, c := range s.Files {
-			if err := e.putBack(c); err != nil {
-				return fmt.Errorf("restore the former files of item %q (it will be tried again at the next start): %w", s.ItemID, err)
-			}
-			folders[filepath.Dir(c.To)] = true
 			first = i
+			if c.Left != "" {
+				j.Error += fmt.Sprintf("; %s could not be restored: %s", c.To, c.Left)
+			}
 		}
-	}
-	if err := syncAll(folders); err != nil {
-		return err
 	}
 	for i, s := range j.Steps {
 		if s.Process == nil || first < 0 || i < first || i > j.lastRun() {
@@ -148,45 +150,28 @@ func (j *journal) lastRun() int {
 	return j.FailedAt
 }
 
-func (e *Engine) putBack(c change) error {
+func (e *Engine) putBack(f *folder.Folder, c *change) error {
 	if c.HadOne {
-		if _, err := os.Lstat(c.Former); err == nil {
-			if err := os.Rename(c.Former, c.To); err != nil {
+		if _, err := f.Stat(c.former()); err == nil {
+			if err := f.Rename(c.former(), c.name()); err != nil {
 				return err
 			}
 			e.crash("put-back-file")
 		}
 		// rename(2) does nothing when both names are one file already.
-		return errors.Join(durable.Remove(c.Former), durable.Remove(c.Staged))
+		return errors.Join(f.Remove(c.former()), f.Remove(c.staged()))
 	}
-	if _, err := os.Lstat(c.Staged); err == nil {
-		return durable.Remove(c.Staged) // it never got into place
+	if _, err := f.Stat(c.staged()); err == nil {
+		return f.Remove(c.staged()) // it never got into place
 	}
-	return durable.Remove(c.To)
+	return f.Remove(c.name())
 }
 
 // finish keeps the former files as .previous and records the outcome. It may
 // be begun again after a kill.
 func (e *Engine) finish(j *journal) error {
 	e.crash("finishing")
-	folders := map[string]bool{}
-	for _, s := range j.Steps {
-		for _, c := range s.Files {
-			if !c.HadOne {
-				continue
-			}
-			if err := os.Rename(c.Former, c.To+".previous"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				// A missing .previous is no reason to undo a service that runs.
-				e.Log.Warn("previous version could not be kept", "path", c.To, "cause", err)
-				if err := durable.Remove(c.Former); err != nil {
-					return err
-				}
-			}
-			e.crash("kept-previous")
-			folders[filepath.Dir(c.To)] = true
-		}
-	}
-	if err := syncAll(folders); err != nil {
+	if err := e.undo(j, e.keepPrevious); err != nil {
 		return err
 	}
 	if err := e.recordSuccess(j); err != nil {
@@ -194,4 +179,19 @@ func (e *Engine) finish(j *journal) error {
 	}
 	e.crash("recorded")
 	return e.dropJournal()
+}
+
+func (e *Engine) keepPrevious(f *folder.Folder, c *change) error {
+	if !c.HadOne {
+		return nil
+	}
+	if err := f.Rename(c.former(), c.name()+".previous"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// A missing .previous is no reason to undo a service that runs.
+		e.Log.Warn("previous version could not be kept", "path", c.To, "cause", err)
+		if err := f.Remove(c.former()); err != nil {
+			return err
+		}
+	}
+	e.crash("kept-previous")
+	return nil
 }

@@ -20,9 +20,13 @@ type Engine struct {
 	Log      *slog.Logger
 	TrustDir string   // where import_ca puts CAs; "" = import_ca fails
 	Env      []string // of commands, NAME=value
+	Own      []string // paths of files of the agent itself, which are never targets
 	// Crash, when set, is called at every point a kill could strike, with the
 	// point's name. Only tests set it.
 	Crash func(point string)
+	// Step, when set, is called before each system call on a name in a target's
+	// folder or on the way to it. Only tests set it.
+	Step func(op, path string)
 
 	state *State
 }
@@ -177,9 +181,10 @@ func (e *Engine) transact(ctx context.Context, j *journal) (int, error) {
 	if len(j.Steps) == 0 {
 		return -1, nil
 	}
+	defer j.close()
 	failed, err := e.stage(j)
 	if err != nil {
-		if undoErr := errors.Join(unstage(j), e.dropJournal()); undoErr != nil || failed < 0 {
+		if undoErr := errors.Join(e.unstage(j), e.dropJournal()); undoErr != nil || failed < 0 {
 			return -1, errors.Join(err, undoErr)
 		}
 		return j.Steps[failed].node, err
@@ -187,7 +192,7 @@ func (e *Engine) transact(ctx context.Context, j *journal) (int, error) {
 	e.crash("staged")
 	j.Phase = phaseCommitting
 	if err := e.saveJournal(j); err != nil {
-		return -1, errors.Join(err, unstage(j), e.dropJournal())
+		return -1, errors.Join(err, e.unstage(j), e.dropJournal())
 	}
 	e.crash("committing")
 	return -1, e.commit(ctx, j)

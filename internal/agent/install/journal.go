@@ -1,5 +1,7 @@
 package install
 
+import "certharbor.dev/certharbor/internal/agent/folder"
+
 const journalName = "journal.json"
 
 // The phases of a transaction; see the package comment.
@@ -25,6 +27,8 @@ type journal struct {
 	Error    string `json:"error,omitempty"`
 	Goal     string `json:"goal"`             // digest of what this is to reach
 	Script   string `json:"script,omitempty"` // due when files have changed
+
+	open map[string]*folder.Folder // by path, while this process works on it
 }
 
 // step is one item's part. Files and Process exclude each other.
@@ -48,6 +52,8 @@ type change struct {
 	Former string `json:"former"` // second name of the present file
 	HadOne bool   `json:"had_one"`
 	SHA256 string `json:"sha256"` // of the new content
+
+	Left string `json:"left,omitempty"` // why it could not be undone or ended
 
 	data []byte
 	mode uint32

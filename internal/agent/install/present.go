@@ -21,7 +21,7 @@ const other = "other"
 // folder opens the folder of a target, as package folder says. missing says
 // whether one that is missing is made.
 func (e *Engine) folder(target string, missing bool) (*folder.Folder, error) {
-	opt := folder.Options{Never: []folder.ID{e.State.ID()}}
+	opt := folder.Options{Never: []folder.ID{e.State.ID()}, Step: e.Step}
 	if missing {
 		opt.Make = 0o755 // services of other users must get through to their certificates
 	}

@@ -42,9 +42,10 @@ func (e *Engine) resume(ctx context.Context) error {
 
 func (e *Engine) takeUp(ctx context.Context, j *journal) error {
 	e.Log.InfoContext(ctx, "taking up an interrupted installation", "phase", j.Phase)
+	defer j.close()
 	switch j.Phase {
 	case phaseStaging:
-		if err := unstage(j); err != nil {
+		if err := e.unstage(j); err != nil {
 			return err
 		}
 		return e.dropJournal()

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"syscall"
 
-	"certharbor.dev/certharbor/internal/durable"
+	"certharbor.dev/certharbor/internal/agent/folder"
 )
 
 // stage writes every new file beside its target and gives the present one a
@@ -35,11 +33,8 @@ func (e *Engine) stage(j *journal) (int, error) {
 	for n, s := range j.Steps {
 		for i := range s.Files {
 			c := &s.Files[i]
-			if err := stageFile(c); err != nil {
+			if err := e.stageFile(j, c); err != nil {
 				return n, fmt.Errorf("prepare %s: %w", c.To, err)
-			}
-			if err := durable.SyncDir(filepath.Dir(c.To)); err != nil {
-				return n, err
 			}
 			e.crash("staged-file")
 		}
@@ -47,106 +42,75 @@ func (e *Engine) stage(j *journal) (int, error) {
 	return -1, nil
 }
 
-func stageFile(c *change) error {
-	if err := makeFolder(filepath.Dir(c.To)); err != nil {
+func (e *Engine) stageFile(j *journal, c *change) error {
+	f, err := e.at(j, c, true)
+	if err != nil {
 		return err
 	}
-	attr := durable.Attr{Mode: fs.FileMode(c.mode), UID: -1, GID: -1}
-	info, err := os.Stat(c.To)
-	if err == nil {
-		attr = keep(info)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at present file: %w", err)
+	attr := folder.Attr{Mode: fs.FileMode(c.mode), UID: -1, GID: -1}
+	info, err := present(f, c.name())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		c.HadOne = true
+		if info.Mode.IsRegular() {
+			attr = f.Keep(info)
+		}
 	}
-	if err := durable.Create(c.Staged, c.data, attr); err != nil {
+	if err := f.Create(c.staged(), c.data, attr); err != nil {
 		return err
 	}
-	// Lstat: a link is kept as a link, wherever it leads.
-	if _, err := os.Lstat(c.To); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	c.HadOne = true
-	return keepFormer(c.To, c.Former)
-}
-
-// keep takes over mode and owner of the file that will be replaced.
-func keep(info fs.FileInfo) durable.Attr {
-	attr := durable.Attr{Mode: info.Mode().Perm(), UID: -1, GID: -1}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		if int(st.Uid) != os.Geteuid() {
-			attr.UID = int(st.Uid)
-		}
-		if int(st.Gid) != os.Getegid() {
-			attr.GID = int(st.Gid)
-		}
-	}
-	return attr
-}
-
-// makeFolder makes a missing target folder and its parents, durably.
-func makeFolder(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := makeFolder(parent); err != nil {
+	if c.HadOne {
+		if err := keepFormer(f, c.name(), c.former()); err != nil {
 			return err
 		}
 	}
-	// Services of other users must get through to their certificates.
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // see above
-		return fmt.Errorf("make folder: %w", err)
+	return f.Sync()
+}
+
+// present looks at the file or link that will be replaced. What a file is like
+// is asked of its descriptor.
+func present(f *folder.Folder, name string) (folder.Info, error) {
+	info, err := f.Stat(name)
+	if err != nil || info.Mode&fs.ModeSymlink != 0 {
+		return info, err
 	}
-	return durable.SyncDir(filepath.Dir(path))
+	file, info, err := f.Open(name)
+	if err != nil {
+		return info, err
+	}
+	return info, file.Close()
 }
 
 // keepFormer gives the present file a second name; where the file system knows
-// no hard links, or forbids this one, it makes a copy.
-func keepFormer(path, former string) error {
-	if err := durable.Remove(former); err != nil {
+// no hard links, or forbids this one, it makes a copy. A link is kept as a
+// link, wherever it leads.
+func keepFormer(f *folder.Folder, name, former string) error {
+	if err := f.Remove(former); err != nil {
 		return err
 	}
-	if os.Link(path, former) == nil {
+	if f.Link(name, former) == nil {
 		return nil
 	}
-	info, err := os.Lstat(path)
+	info, err := f.Stat(name)
 	if err != nil {
-		return fmt.Errorf("keep present file: %w", err)
+		return err
 	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		goesTo, err := os.Readlink(path)
-		if err != nil {
-			return fmt.Errorf("keep present link: %w", err)
-		}
-		return os.Symlink(goesTo, former)
+	if info.Mode&fs.ModeSymlink != 0 {
+		return f.CopyLink(name, former)
 	}
-	data, err := os.ReadFile(path)
+	data, info, err := f.Read(name, maxFile)
 	if err != nil {
-		return fmt.Errorf("keep present file: %w", err)
+		return err
 	}
-	return durable.Create(former, data, keep(info))
+	return f.Create(former, data, f.Keep(info))
 }
 
 // unstage removes what staging made.
-func unstage(j *journal) error {
-	var errs []error
-	folders := map[string]bool{}
-	for _, s := range j.Steps {
-		for _, c := range s.Files {
-			if _, err := os.Lstat(filepath.Dir(c.To)); err != nil {
-				continue // staging did not get as far as this folder
-			}
-			errs = append(errs, durable.Remove(c.Staged), durable.Remove(c.Former))
-			folders[filepath.Dir(c.To)] = true
-		}
-	}
-	return errors.Join(append(errs, syncAll(folders))...)
-}
-
-func syncAll(folders map[string]bool) error {
-	var errs []error
-	for folder := range folders {
-		errs = append(errs, durable.SyncDir(folder))
-	}
-	return errors.Join(errs...)
+func (e *Engine) unstage(j *journal) error {
+	return e.undo(j, func(f *folder.Folder, c *change) error {
+		return errors.Join(f.Remove(c.staged()), f.Remove(c.former()))
+	})
 }
