@@ -87,6 +87,14 @@ func (c *Certificate) Order() names.Order {
 	return names.Order{UserID: c.UserID, Names: c.Names().All(), Existing: c.Issued() && c.Verified}
 }
 
+// KeyPolicy is the policy that the next private key of the record is made for.
+func (c *Certificate) KeyPolicy() Policy {
+	if c.nextPolicy != "" {
+		return c.nextPolicy
+	}
+	return c.Policy
+}
+
 // Issued tells whether a leaf is stored.
 func (c *Certificate) Issued() bool { return c.NotAfter != 0 }
 

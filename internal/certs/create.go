@@ -62,7 +62,7 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (_ Certifi
 		}
 		c.Heavy = heavy("", b.csr)
 		if c.Origin == OriginImport {
-			if err := s.put(ctx, tx, &c, b.chain, b.keyDER); err != nil {
+			if err := s.put(ctx, tx, &c, b.chain, newKey{der: b.keyDER}); err != nil {
 				return err
 			}
 		}

@@ -89,8 +89,13 @@ func (s *Service) wrap(ctx context.Context, tx *sqldb.Tx, certID, keyVersion int
 	if err != nil {
 		return fmt.Errorf("device %d: %w", d.deviceID, err)
 	}
+	return s.putWrap(ctx, tx, certID, keyVersion, box, d)
+}
+
+// putWrap stores a data key that is sealed to the device's present key.
+func (s *Service) putWrap(ctx context.Context, tx *sqldb.Tx, certID, keyVersion int64, box []byte, d *assignee) error {
 	fingerprint := seal.Fingerprint(d.publicKey)
-	err = New(tx).putWrap(ctx, putWrapParams{
+	err := New(tx).putWrap(ctx, putWrapParams{
 		DeviceID: d.deviceID, CertID: certID, KeyVersion: keyVersion, SealedBox: box, KeyFp: fingerprint[:], Now: s.Now().UnixMilli(),
 	})
 	if err != nil {

@@ -16,7 +16,8 @@ type Issued struct {
 	CertID     int64
 	IssuanceID int64
 	Chain      Chain
-	KeyDER     []byte // PKCS#8; nil: the key is unchanged, or the record's CSR brought it
+	KeyDER     []byte // PKCS#8; nil: see DeviceKey, or the key is unchanged, or the record's CSR brought it
+	DeviceKey  []byte // the key as SealKey gave it
 }
 
 // Store puts a new leaf, its chain and its key in place of what was there:
@@ -30,10 +31,13 @@ func (s *Service) Store(ctx context.Context, tx *sqldb.Tx, in Issued) (Certifica
 		return Certificate{}, err
 	}
 	c.Verified = true
-	if in.KeyDER != nil && c.nextPolicy != "" {
-		c.Policy, c.nextPolicy = c.nextPolicy, ""
+	if in.KeyDER != nil || in.DeviceKey != nil {
+		c.Policy, c.nextPolicy = c.KeyPolicy(), ""
 	}
-	if err := s.put(ctx, tx, &c, in.Chain, in.KeyDER); err != nil {
+	if in.DeviceKey != nil && c.Policy.WrapsForServer() { // asked for after the key was made: from the next key on
+		c.Policy, c.nextPolicy = PolicyDeviceRequired, c.Policy
+	}
+	if err := s.put(ctx, tx, &c, in.Chain, newKey{in.KeyDER, in.DeviceKey}); err != nil {
 		return Certificate{}, err
 	}
 	return c, s.Audit.Record(ctx, tx, audit.Entry{
@@ -42,14 +46,26 @@ func (s *Service) Store(ctx context.Context, tx *sqldb.Tx, in Issued) (Certifica
 	})
 }
 
+// newKey is a private key in one of two forms, or none.
+type newKey struct {
+	der        []byte // PKCS#8
+	forDevices []byte // as SealKey gave it
+}
+
 // put is Store for a record that is locked or new. The chain is checked against
 // the key and the names of the record first.
-func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain Chain, keyDER []byte) error {
+func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain Chain, key newKey) error {
 	m, err := materials(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
-	public, err := certifiedKey(&m, keyDER)
+	var sealed *deviceKey
+	var public crypto.PublicKey
+	if key.forDevices != nil {
+		sealed, public, err = parseDeviceKey(key.forDevices)
+	} else {
+		public, err = certifiedKey(&m, key.der)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,10 +89,14 @@ func (s *Service) put(ctx context.Context, tx *sqldb.Tx, c *Certificate, chain C
 	if err != nil {
 		return err
 	}
-	if keyDER != nil {
-		if err := s.putKey(ctx, tx, c, keyDER, devices); err != nil {
-			return err
-		}
+	switch {
+	case sealed != nil:
+		err = s.putDeviceKey(ctx, tx, c, sealed, devices)
+	case key.der != nil:
+		err = s.putKey(ctx, tx, c, key.der, devices)
+	}
+	if err != nil {
+		return err
 	}
 	if m, err = materials(ctx, tx, c.ID); err != nil {
 		return err

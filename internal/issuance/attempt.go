@@ -57,7 +57,7 @@ func (a *attempt) claim(ctx context.Context) (failure, err error) {
 		}
 	}, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
 		if prepare && failure == nil {
-			if err := a.s.storeRequest(ctx, tx, next.ID, made); err != nil {
+			if err := a.s.storeRequest(ctx, tx, next, made); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func (a *attempt) prepare(ctx context.Context) error {
 	}
 	defer clear(made.key)
 	return a.save(ctx, "key and signing request are ready", made.into, func(ctx context.Context, tx *sqldb.Tx, next issuanceRow) error {
-		return a.s.storeRequest(ctx, tx, next.ID, made)
+		return a.s.storeRequest(ctx, tx, next, made)
 	})
 }
 
@@ -98,11 +98,19 @@ func (a *attempt) request(ctx context.Context) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
+	if a.row.OrderUrl != "" { // which fixes the names
+		names := decodeNames(a.row.Names)
+		cert.DomainName, cert.SANs = names[0], names
+	}
 	csr, key, err := a.s.Certs.CSRFor(ctx, a.s.DB.Reader(), cert)
 	if err != nil {
 		return request{}, err
 	}
 	made := request{names: cert.Names().All(), csr: csr, key: key, next: stepAccount}
+	if a.row.OrderUrl != "" { // the key is made anew for an order that is ready
+		made.next = stepFinalize
+		return made, nil
+	}
 	if account, err := a.s.Accounts.Get(ctx, a.s.DB.Reader(), a.row.UserID, a.row.AcctID); err == nil && account.AccountURL != "" {
 		made.next = stepOrder
 	}
@@ -113,34 +121,55 @@ func keyPlace(id int64) seal.Place {
 	return seal.Place{Table: "issuances", Row: id, Column: "private_key"}
 }
 
-func (s *Service) storeRequest(ctx context.Context, tx *sqldb.Tx, id int64, made request) error {
-	var sealed []byte
+// storeRequest keeps the key for the certificate: sealed to the devices where
+// they alone may have it, for the server elsewhere.
+func (s *Service) storeRequest(ctx context.Context, tx *sqldb.Tx, row issuanceRow, made request) error {
+	var sealed, forDevices []byte
 	if len(made.key) > 0 {
 		var err error
-		if sealed, err = s.Keys.Seal(keyPlace(id), made.key); err != nil {
-			return fmt.Errorf("seal key of issuance %d: %w", id, err)
+		if forDevices, err = s.Certs.SealKey(ctx, tx, row.CertID, made.key); err == nil && forDevices == nil {
+			sealed, err = s.Keys.Seal(keyPlace(row.ID), made.key)
+		}
+		if err != nil {
+			return fmt.Errorf("seal key of issuance %d: %w", row.ID, err)
 		}
 	}
-	if err := New(tx).setKey(ctx, setKeyParams{ID: id, Csr: made.csr, PrivateKey: sealed}); err != nil {
-		return fmt.Errorf("store key of issuance %d: %w", id, err)
+	if err := New(tx).setKey(ctx, setKeyParams{ID: row.ID, Csr: made.csr, PrivateKey: sealed, DeviceKey: forDevices}); err != nil {
+		return fmt.Errorf("store key of issuance %d: %w", row.ID, err)
 	}
 	return nil
 }
 
-// key opens the private key of the CSR; nil when the owner has it.
-func (a *attempt) key(ctx context.Context) ([]byte, error) {
+// key gives the private key of the CSR: opened, or as it is sealed to devices;
+// neither when the owner has it.
+func (a *attempt) key(ctx context.Context) (der, forDevices []byte, err error) {
 	row, err := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
 	if err != nil {
-		return nil, fmt.Errorf("read key of issuance %d: %w", a.row.ID, err)
+		return nil, nil, fmt.Errorf("read key of issuance %d: %w", a.row.ID, err)
 	}
 	if row.PrivateKey == nil {
-		return nil, nil
+		return nil, row.DeviceKey, nil
 	}
-	key, err := a.s.Keys.Open(keyPlace(a.row.ID), row.PrivateKey)
+	der, err = a.s.Keys.Open(keyPlace(a.row.ID), row.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("open key of issuance %d: %w", a.row.ID, err)
+		return nil, nil, fmt.Errorf("open key of issuance %d: %w", a.row.ID, err)
 	}
-	return key, nil
+	return der, nil, nil
+}
+
+// outdated tells whether the key was made for another custody than the one that
+// its certificate has got since.
+func (a *attempt) outdated(ctx context.Context) (bool, error) {
+	cert, err := a.s.Certs.Record(ctx, a.s.DB.Reader(), a.row.UserID, a.row.CertID)
+	if err != nil {
+		return false, err
+	}
+	row, err := New(a.s.DB.Reader()).issuanceByID(ctx, a.row.ID)
+	if err != nil {
+		return false, fmt.Errorf("read key of issuance %d: %w", a.row.ID, err)
+	}
+	server := cert.KeyPolicy().WrapsForServer()
+	return row.PrivateKey != nil && !server || row.DeviceKey != nil && server, nil
 }
 
 // wanted is what the certificate has to be.

@@ -42,4 +42,5 @@ type issuanceRow struct {
 	DueAt           int64
 	StartedAt       int64
 	CompletedAt     int64
+	DeviceKey       []byte
 }

@@ -35,10 +35,10 @@ UPDATE issuances SET status = @status, names = @names, validity_seconds = @valid
 WHERE id = @id AND version = @version AND status IN ('PENDING', 'PROCESSING');
 
 -- name: setKey :exec
-UPDATE issuances SET csr = $2, private_key = $3 WHERE id = $1;
+UPDATE issuances SET csr = $2, private_key = $3, device_key = $4 WHERE id = $1;
 
 -- name: dropKey :exec
-UPDATE issuances SET private_key = NULL WHERE id = $1;
+UPDATE issuances SET private_key = NULL, device_key = NULL WHERE id = $1;
 
 -- name: addLog :exec
 INSERT INTO issuance_log (issuance_id, at, step, message) VALUES ($1, $2, $3, $4);

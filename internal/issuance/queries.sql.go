@@ -157,7 +157,7 @@ func (q *Queries) dropChallenges(ctx context.Context, issuanceID int64) error {
 }
 
 const dropKey = `-- name: dropKey :exec
-UPDATE issuances SET private_key = NULL WHERE id = $1
+UPDATE issuances SET private_key = NULL, device_key = NULL WHERE id = $1
 `
 
 func (q *Queries) dropKey(ctx context.Context, id int64) error {
@@ -186,7 +186,7 @@ INSERT INTO issuances (user_id, cert_id, attempt_number, status, cause, acct_id,
 VALUES ($1, $2, (SELECT COALESCE(MAX(i.attempt_number), 0) + 1 FROM issuances i WHERE i.cert_id = $2), 'PENDING',
     $3, $4, $5, $6, $7, $8, $9,
     '', 0, 0, '', $10, $11, 0, 0, '', 0, $11, $11, 0)
-RETURNING id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at
+RETURNING id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at, device_key
 `
 
 type insertIssuanceParams struct {
@@ -246,12 +246,13 @@ func (q *Queries) insertIssuance(ctx context.Context, arg insertIssuanceParams) 
 		&i.DueAt,
 		&i.StartedAt,
 		&i.CompletedAt,
+		&i.DeviceKey,
 	)
 	return i, err
 }
 
 const issuanceByID = `-- name: issuanceByID :one
-SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at FROM issuances WHERE id = $1
+SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at, device_key FROM issuances WHERE id = $1
 `
 
 func (q *Queries) issuanceByID(ctx context.Context, id int64) (issuanceRow, error) {
@@ -285,12 +286,13 @@ func (q *Queries) issuanceByID(ctx context.Context, id int64) (issuanceRow, erro
 		&i.DueAt,
 		&i.StartedAt,
 		&i.CompletedAt,
+		&i.DeviceKey,
 	)
 	return i, err
 }
 
 const issuanceOf = `-- name: issuanceOf :one
-SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at FROM issuances WHERE id = $1 AND cert_id = $2 AND user_id = $3
+SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at, device_key FROM issuances WHERE id = $1 AND cert_id = $2 AND user_id = $3
 `
 
 type issuanceOfParams struct {
@@ -330,12 +332,13 @@ func (q *Queries) issuanceOf(ctx context.Context, arg issuanceOfParams) (issuanc
 		&i.DueAt,
 		&i.StartedAt,
 		&i.CompletedAt,
+		&i.DeviceKey,
 	)
 	return i, err
 }
 
 const issuancesOf = `-- name: issuancesOf :many
-SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at FROM issuances WHERE cert_id = $1 ORDER BY attempt_number DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at, device_key FROM issuances WHERE cert_id = $1 ORDER BY attempt_number DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
 `
 
 type issuancesOfParams struct {
@@ -381,6 +384,7 @@ func (q *Queries) issuancesOf(ctx context.Context, arg issuancesOfParams) ([]iss
 			&i.DueAt,
 			&i.StartedAt,
 			&i.CompletedAt,
+			&i.DeviceKey,
 		); err != nil {
 			return nil, err
 		}
@@ -468,7 +472,7 @@ func (q *Queries) logOf(ctx context.Context, issuanceID int64) ([]logOfRow, erro
 }
 
 const openIssuance = `-- name: openIssuance :one
-SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at FROM issuances WHERE cert_id = $1 AND status IN ('PENDING', 'PROCESSING')
+SELECT id, user_id, cert_id, attempt_number, status, cause, acct_id, challenge, names, name_set, validity_seconds, replaces, order_url, orders, registrations, csr, private_key, error_message, step, step_since, tries, version, holder, lease_until, due_at, started_at, completed_at, device_key FROM issuances WHERE cert_id = $1 AND status IN ('PENDING', 'PROCESSING')
 `
 
 func (q *Queries) openIssuance(ctx context.Context, certID int64) (issuanceRow, error) {
@@ -502,6 +506,7 @@ func (q *Queries) openIssuance(ctx context.Context, certID int64) (issuanceRow, 
 		&i.DueAt,
 		&i.StartedAt,
 		&i.CompletedAt,
+		&i.DeviceKey,
 	)
 	return i, err
 }
@@ -677,16 +682,22 @@ func (q *Queries) saveIssuance(ctx context.Context, arg saveIssuanceParams) (int
 }
 
 const setKey = `-- name: setKey :exec
-UPDATE issuances SET csr = $2, private_key = $3 WHERE id = $1
+UPDATE issuances SET csr = $2, private_key = $3, device_key = $4 WHERE id = $1
 `
 
 type setKeyParams struct {
 	ID         int64
 	Csr        []byte
 	PrivateKey []byte
+	DeviceKey  []byte
 }
 
 func (q *Queries) setKey(ctx context.Context, arg setKeyParams) error {
-	_, err := q.db.ExecContext(ctx, setKey, arg.ID, arg.Csr, arg.PrivateKey)
+	_, err := q.db.ExecContext(ctx, setKey,
+		arg.ID,
+		arg.Csr,
+		arg.PrivateKey,
+		arg.DeviceKey,
+	)
 	return err
 }

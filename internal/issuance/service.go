@@ -23,7 +23,7 @@ type Certs interface {
 	Hold(ctx context.Context, tx *sqldb.Tx, certID int64) error
 	Store(ctx context.Context, tx *sqldb.Tx, in certs.Issued) (certs.Certificate, error)
 	NoteIssue(ctx context.Context, tx *sqldb.Tx, certID, issuanceID int64, status string, at int64) error
-	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
+	Keys
 	Renewals
 	Reissues
 }
@@ -35,6 +35,12 @@ type Renewals interface {
 	BlockRenewal(ctx context.Context, tx *sqldb.Tx, c *certs.Certificate, reason string) (bool, error)
 	PostponeRenewal(ctx context.Context, tx *sqldb.Tx, certID, at int64) error
 	ReplanRenewals(ctx context.Context, tx *sqldb.Tx, latest int64) error
+}
+
+// Keys are the private keys of attempts.
+type Keys interface {
+	CSRFor(ctx context.Context, q sqldb.Querier, cert certs.Certificate) (csrDER, keyDER []byte, err error)
+	SealKey(ctx context.Context, tx *sqldb.Tx, certID int64, keyDER []byte) ([]byte, error)
 }
 
 // Reissues are the keys that devices lack.

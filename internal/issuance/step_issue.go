@@ -9,7 +9,9 @@ import (
 	"certharbor.dev/certharbor/internal/webhooks"
 )
 
-// finalize sends the CSR, the same one however often.
+// finalize sends the CSR, the same one however often. Before the first time a
+// key whose custody was changed since it was made is made anew: the server must
+// not have held what only devices may open.
 func (a *attempt) finalize(ctx context.Context) error {
 	o, err := a.wants(ctx, a.s.DB.Reader())
 	if err != nil {
@@ -17,6 +19,15 @@ func (a *attempt) finalize(ctx context.Context) error {
 	}
 	if err := a.s.Names.Check(ctx, a.s.DB.Reader(), o); err != nil { // the name may have changed hands since it was validated
 		return err
+	}
+	if a.row.Tries == 0 && a.order.Status == acme.StatusReady {
+		outdated, err := a.outdated(ctx)
+		if err != nil {
+			return err
+		}
+		if outdated {
+			return a.save(ctx, "the policy has changed; another key is made", func(r *issuanceRow) { r.Step = stepPrepare }, nil)
+		}
 	}
 	order, err := a.client.Finalize(ctx, a.atCA, a.order, a.row.Csr)
 	if p := acme.AsProblem(err); p != nil && p.Class == acme.Permanent {
@@ -61,12 +72,12 @@ func (a *attempt) download(ctx context.Context) error {
 	if err := chain.CheckLeaf(want.Key, want.Names); err != nil {
 		return &acme.Problem{Op: "certificate", Detail: err.Error(), Class: acme.Permanent, Err: acme.ErrBadCertificate}
 	}
-	key, err := a.key(ctx)
+	key, forDevices, err := a.key(ctx)
 	if err != nil {
 		return err
 	}
 	defer clear(key)
-	return a.succeed(ctx, certs.Issued{CertID: a.row.CertID, IssuanceID: a.row.ID, Chain: chain, KeyDER: key})
+	return a.succeed(ctx, certs.Issued{CertID: a.row.CertID, IssuanceID: a.row.ID, Chain: chain, KeyDER: key, DeviceKey: forDevices})
 }
 
 func (a *attempt) succeed(ctx context.Context, issued certs.Issued) error {
