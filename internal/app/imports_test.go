@@ -20,7 +20,7 @@ var edges = map[string][]string{
 	"acme":           {"outbound"},
 	"acmeaccounts":   {"acme"},
 	"administration": {"identity"},
-	"agent":          {"durable"},
+	"agent":          {},
 	"apikeys":        {},
 	"audit":          {"access", "durable", "fault", "seal", "sqldb", "web"},
 	"certs":          {"acmeaccounts", "devices", "feed", "names"},

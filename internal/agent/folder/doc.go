@@ -4,7 +4,7 @@
 // Open goes from the root down, one name at a time, and never lets the kernel
 // follow a link. On the way it asks whose each folder is and who can write it:
 //
-//   - Folders of root and of the agent's own user that nobody else can write
+//   - Folders of root and of the agent's own user that no other can write
 //     are trusted. A link there that root or that user owns is followed.
 //   - The first folder of another user ends the trust: from there on everything
 //     is done with the rights of that user (Linux: the file system identity of a

@@ -46,13 +46,13 @@ func (w *walk) owner(info Info, path string, last bool) error {
 			who(info.UID), who(w.as.uid))}
 	case w.trusted(info.UID):
 		if last && w.opt.Own && info.UID != w.self {
-			return &Refusal{path, fmt.Sprintf("belongs to %s: run as that user, or chown %s %s", who(info.UID), who(w.self), path)}
+			return &Refusal{path, fmt.Sprintf("belongs to %s: run as that user, or chown %s %s", who(info.UID), account(w.self), path)}
 		}
 		return nil
 	case w.opt.Own:
-		return &Refusal{path, fmt.Sprintf("belongs to %s, who can change what the agent finds there: chown %s %s, or choose another folder", who(info.UID), who(w.self), path)}
+		return &Refusal{path, fmt.Sprintf("belongs to %s, who can change what the agent finds there: chown %s %s, or choose another folder", who(info.UID), account(w.self), path)}
 	case w.shared:
-		return &Refusal{path, fmt.Sprintf("belongs to %s and lies in a folder that everybody can write: chown %s %s, or choose another folder", who(info.UID), who(w.self), path)}
+		return &Refusal{path, fmt.Sprintf("belongs to %s and lies in a folder that everybody can write: chown %s %s, or choose another folder", who(info.UID), account(w.self), path)}
 	}
 	as, err := rightsOf(info.UID)
 	if err != nil {
@@ -72,10 +72,18 @@ func (w *walk) shares(info Info) bool {
 	return info.Mode&0o020 != 0 && info.GID != 0 && info.GID != os.Getegid() && info.GID != info.UID
 }
 
-// who names a user for people.
-func who(uid int) string {
+// account names a user for chown.
+func account(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username
+	}
+	return strconv.Itoa(uid)
+}
+
+// who names a user in a sentence.
+func who(uid int) string {
+	if name := account(uid); name != strconv.Itoa(uid) {
+		return name
 	}
 	return "user " + strconv.Itoa(uid)
 }

@@ -20,6 +20,9 @@
 // committing, restoring or finishing: it ends with the new files or the former
 // ones, never a mix, and with the command run after the last change.
 //
+// Targets lie in folders of others, too: package folder opens them, and all that
+// a transaction does to a target are calls on the descriptor of its folder.
+//
 // A command runs only when one of its files changed, its own text changed, or
 // its last run did not succeed. What failed is remembered and tried again,
 // later and later, until it works or is not asked for any more.

@@ -9,6 +9,15 @@ import (
 	"certharbor.dev/certharbor/internal/agent/install"
 )
 
+// An item that is written anew is tried at once, whatever failed before.
+func TestMendedTargetIsTriedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	in := supply(t, record(t, 5, 1))
+	r.want(r.apply(r.config(strings.Replace(copyPair, "@/key.pem", "/etc/hosts", 1), ""), in), "pair:failed")
+	r.want(r.apply(r.config(copyPair, ""), in), "pair:ok")
+}
+
 // The agent's own files are never targets, by whatever name.
 func TestOwnFilesAreNoTargets(t *testing.T) {
 	t.Parallel()

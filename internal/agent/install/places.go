@@ -12,7 +12,7 @@ import (
 
 // at gives the folder of a change. It is opened once for a transaction: all
 // that is done to the target is done in one and the same folder, wherever its
-// path leads meanwhile. missing says whether one that is missing is made.
+// path leads by then. missing says whether one that is missing is made.
 func (e *Engine) at(j *journal, c *change, missing bool) (*folder.Folder, error) {
 	path := filepath.Dir(c.To)
 	if f := j.open[path]; f != nil {

@@ -235,7 +235,7 @@ func fingerprint(it *Item, triggers []int, all map[int]*view) string {
 func goal(members []int, all map[int]*view) string {
 	var parts []any
 	for _, i := range members {
-		parts = append(parts, all[i].item.ID, all[i].done)
+		parts = append(parts, all[i].item.ID, all[i].item.To, all[i].done)
 		for _, f := range all[i].files {
 			parts = append(parts, f.To, f.Source)
 		}
