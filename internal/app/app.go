@@ -162,6 +162,9 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		DB: a.db, Audit: trail, Limiter: s.limiter, Log: a.log, Now: a.now, Keys: a.keys, Mail: s.mail, BaseURL: a.config.PublicURL(), Limits: limits,
 		CookieName: a.config.SessionCookie, HTTPS: a.config.HTTPS(), Registration: registration,
 	})
+	if err := s.identity.Prepare(ctx); err != nil {
+		return err
+	}
 	s.passkeys = passkeys.NewService(passkeys.Deps{
 		DB: a.db, Audit: trail, Identity: s.identity, Limiter: s.limiter, Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
 	})

@@ -24,9 +24,11 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 		}
 	}
 	// Codes are short: an address that guesses learns nothing more, right or wrong.
-	if err := s.Limiter.Check(ctx, codeBucket(ctx), s.WrongCodes); err != nil {
+	spent, err := s.guess(ctx)
+	if err != nil {
 		return err
 	}
+	defer spent.Settle()
 	status, action := loginDenied, "device_login.deny"
 	if approve {
 		status, action = loginApproved, "device_login.approve"
@@ -67,9 +69,9 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 		return fmt.Errorf("decide device login: %w", err)
 	}
 	if !known {
-		return s.wrongCode(ctx, errWrongUserCode)
+		return s.refuseCode(ctx, errWrongUserCode)
 	}
-	return nil
+	return s.known(ctx, spent)
 }
 
 // makeCode stores a registration code: hashed to be found, sealed to be shown.

@@ -32,16 +32,21 @@ func (s *Service) WaitingLogin(ctx context.Context, userID int64, userCode strin
 	if err != nil {
 		return WaitingLogin{}, err
 	}
-	if err := s.Limiter.Check(ctx, codeBucket(ctx), s.WrongCodes); err != nil {
+	spent, err := s.guess(ctx)
+	if err != nil {
 		return WaitingLogin{}, err
 	}
+	defer spent.Settle()
 	login, err := New(s.DB.Reader()).loginByUserCode(ctx, seal.HashToken(code))
 	if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
 		return WaitingLogin{}, fmt.Errorf("read device login: %w", err)
 	}
 	decided := login.Status != loginPending
 	if err != nil || login.ExpiresAt <= s.Now().UnixMilli() || decided && login.UserID != valid(userID) {
-		return WaitingLogin{}, s.wrongCode(ctx, errWrongUserCode)
+		return WaitingLogin{}, s.refuseCode(ctx, errWrongUserCode)
+	}
+	if err := s.known(ctx, spent); err != nil {
+		return WaitingLogin{}, err
 	}
 	shown := WaitingLogin{
 		UserCode: code, Status: strings.ToLower(login.Status), Name: login.Name, Platform: login.Platform, Scopes: []string{},

@@ -2,11 +2,10 @@ package identity
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 
+	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/ratelimit"
@@ -58,37 +57,69 @@ func (s *Service) SignUp(ctx context.Context, r Registration) (string, error) {
 			return "", fault.Conflict("name: %q is taken by another user", r.Name)
 		}
 	}
-	ask := s.asking(ctx, kindRegister, email, s.limits.RegistrationsPerAccount, s.limits.RegistrationsPerAddress)
-	if err := ask.check(ctx, s.db.Reader()); err != nil {
+	account := accountKey(email, "")
+	hits := []ratelimit.Hit{
+		s.limits.RegistrationsPerAccount.hit(ratelimit.RegistrationsAtAddress, account+" "+addressKey(ctx)),
+		s.limits.RegistrationsPerAccountTotal.hit(ratelimit.RegistrationsOfAccount, slot(account)),
+		s.limits.RegistrationsPerAddress.hit(ratelimit.RegistrationsFromAddress, addressKey(ctx)),
+	}
+	if err := s.limiter.Peek(ctx, hits...); err != nil {
 		return "", err
 	}
-	hash, err := s.passwords.hash(ctx, r.Password, func() error { return ask.check(ctx, s.db.Reader()) })
+	hash, err := s.passwords.hash(ctx, r.Password, func() error { return s.limiter.Peek(ctx, hits...) })
 	if err != nil {
 		return "", err
 	}
-	return email, s.request(ctx, ask, insertAccountRequestParams{Kind: kindRegister, Email: email, Name: r.Name, CountryOfResidence: country, Password: hash})
+	return email, s.request(ctx, hits, insertAccountRequestParams{Kind: kindRegister, Email: email, Name: r.Name, CountryOfResidence: country, Password: hash})
 }
 
-// RequestReset notes that somebody has forgotten the password of the account
+// RequestReset notes that a person has forgotten the password of the account
 // with the address and returns the address as it is kept. A job sends the code
-// if there is such an account. Errors: 5000 for what is no address, 5013.
+// if there is such an account. A browser that has signed in to the account
+// before, or is signed in, has a limit of its own, which no stranger uses up.
+// Errors: 5000 for what is no address, 5013.
 func (s *Service) RequestReset(ctx context.Context, email string) (string, error) {
 	email, err := NormalizeEmail(email)
 	if err != nil {
 		return "", err
 	}
-	ask := s.asking(ctx, kindReset, email, s.limits.ResetsPerAccount, s.limits.ResetsPerAddress)
-	if err := ask.check(ctx, s.db.Reader()); err != nil {
+	known, err := s.knownTo(ctx, email)
+	if err != nil {
 		return "", err
 	}
-	return email, s.request(ctx, ask, insertAccountRequestParams{Kind: kindReset, Email: email})
+	account := accountKey(email, "")
+	hits := []ratelimit.Hit{
+		s.limits.ResetsPerAccount.hit(ratelimit.ResetsAtAddress, account+" "+addressKey(ctx)),
+		s.limits.ResetsPerAccountTotal.hit(ratelimit.ResetsOfAccount, slot(account)),
+		s.limits.ResetsPerAddress.hit(ratelimit.ResetsFromAddress, addressKey(ctx)),
+	}
+	if known != "" {
+		hits = []ratelimit.Hit{s.limits.ResetsPerAccount.hit(ratelimit.ResetsFromKnown, known)}
+	}
+	return email, s.request(ctx, hits, insertAccountRequestParams{Kind: kindReset, Email: email})
+}
+
+// knownTo names the browser, or the session, that is known to the account with
+// the address, or is "".
+func (s *Service) knownTo(ctx context.Context, email string) (string, error) {
+	row, err := New(s.db.Reader()).userByEmail(ctx, email)
+	if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
+		return "", fmt.Errorf("look up a user: %w", err)
+	}
+	if c := access.From(ctx); c != nil && c.Kind == access.KindSession && row.ID != 0 && c.UserID == row.ID {
+		return "session of " + accountKey(email, row.Password), nil
+	}
+	return s.knownBrowser(ctx, row.ID, row.Password), nil
 }
 
 // request counts the request and leaves it to a job.
-func (s *Service) request(ctx context.Context, ask asking, p insertAccountRequestParams) error {
+func (s *Service) request(ctx context.Context, hits []ratelimit.Hit, p insertAccountRequestParams) error {
+	if err := s.limiter.Peek(ctx, hits...); err != nil { // costs no write
+		return err
+	}
 	p.Ip, p.CreatedAt = web.ClientIP(ctx), s.now().UnixMilli()
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		if err := ask.take(ctx, tx); err != nil {
+		if err := s.limiter.CountIn(ctx, tx, hits...); err != nil {
 			return err
 		}
 		id, err := New(tx).insertAccountRequest(ctx, p)
@@ -129,49 +160,4 @@ func normalizeCountry(country string) (string, error) {
 		return "", fault.Invalid("country_of_residence", "must be two letters (ISO 3166), for example FR")
 	}
 	return country, nil
-}
-
-// asking counts requests for an account and from an address.
-type asking struct {
-	limiter                    *ratelimit.Limiter
-	account, address           string // buckets
-	accountLimit, addressLimit Limit
-}
-
-func (s *Service) asking(ctx context.Context, kind, email string, account, address Limit) asking {
-	return asking{
-		limiter: s.limiter, account: hiddenBucket(kind+".account", email), accountLimit: account,
-		address: addressBucket(ctx, kind), addressLimit: address,
-	}
-}
-
-func addressBucket(ctx context.Context, kind string) string {
-	return kind + ".address " + ratelimit.AddressKey(web.ClientIP(ctx))
-}
-
-// registrationBucket counts the users that come from an address, by whatever
-// door.
-func registrationBucket(ctx context.Context) string { return addressBucket(ctx, kindRegister) }
-
-// check refuses when either limit is reached.
-func (a asking) check(ctx context.Context, q sqldb.Querier) error {
-	if err := a.limiter.CheckIn(ctx, q, a.account, a.accountLimit.Max); err != nil {
-		return err
-	}
-	return a.limiter.CheckIn(ctx, q, a.address, a.addressLimit.Max)
-}
-
-// take counts on both; always in this order, so that two transactions cannot
-// wait for each other.
-func (a asking) take(ctx context.Context, tx sqldb.Querier) error {
-	if err := a.limiter.TakeIn(ctx, tx, a.account, a.accountLimit.Max, a.accountLimit.Window); err != nil {
-		return err
-	}
-	return a.limiter.TakeIn(ctx, tx, a.address, a.addressLimit.Max, a.addressLimit.Window)
-}
-
-// hiddenBucket hides the address, which may be no account at all.
-func hiddenBucket(name, email string) string {
-	sum := sha256.Sum256([]byte(email))
-	return name + " " + hex.EncodeToString(sum[:16])
 }

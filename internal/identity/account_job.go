@@ -7,6 +7,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -89,10 +90,12 @@ func (s *Service) register(ctx context.Context, tx *sqldb.Tx, r takeAccountReque
 	})
 }
 
-// sendReset sends a code, in place of an earlier one, to a user who may use it.
+// sendReset sends a code, in place of an earlier one that was asked for from the
+// same place, to a user who may use it.
 // For any other address a code is kept that nobody is told.
 func (s *Service) sendReset(ctx context.Context, tx *sqldb.Tx, r takeAccountRequestRow) error {
-	if _, err := New(tx).deleteCodesOf(ctx, deleteCodesOfParams{Email: r.Email, Purpose: purposeReset}); err != nil {
+	earlier := deleteCodesAskedFromParams{Email: r.Email, Purpose: purposeReset, AskedFrom: ratelimit.AddressKey(r.Ip)}
+	if _, err := New(tx).deleteCodesAskedFrom(ctx, earlier); err != nil {
 		return fmt.Errorf("drop earlier codes: %w", err)
 	}
 	code, err := s.storeCode(ctx, tx, purposeReset, r)

@@ -301,23 +301,27 @@ func TestLimitsOfRequests(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		h := build(t, db, func(d *Deps) {
 			d.Limits = DefaultLimits()
-			d.Limits.RegistrationsPerAddress.Max, d.Limits.ResetsPerAddress.Max, d.Limits.WrongCodesPerAddress.Max = 7, 7, 7
+			d.Limits.RegistrationsPerAddress.Max, d.Limits.ResetsPerAddress.Max, d.Limits.WrongCodesPerAddress.Max = 10, 10, 7
+			d.Limits.RegistrationsPerAccountTotal.Max, d.Limits.ResetsPerAccountTotal.Max = 9, 9
 		})
 		for action, pairs := range map[string][]string{"register": {"password", adaPass}, "request-reset-password": nil} {
-			for _, email := range []string{ada, "nobody@example.org"} { // 5 for each account
-				for i := range 5 {
-					if w := h.call("POST", "/auth/general", general(action, email, pairs), from(fmt.Sprintf("198.51.100.%d:1", i))); w.Code != http.StatusOK {
+			for _, email := range []string{ada, "nobody@example.org"} { // 5 for each account from one address, 9 from all
+				for i := range 9 {
+					if w := h.call("POST", "/auth/general", general(action, email, pairs), from(fmt.Sprintf("198.51.100.%d:1", i/5))); w.Code != http.StatusOK {
 						t.Fatalf("%s %s %d: %d %s", action, email, i, w.Code, w.Body)
 					}
-				}
-				hashes := h.hashes.Load()
-				w := h.call("POST", "/auth/general", general(action, email, pairs), from("198.51.100.99:1"))
-				refused(t, w, 429, 5013)
-				if w.Header().Get("Retry-After") != "3600" || h.hashes.Load() != hashes {
-					t.Errorf("%s: Retry-After %s, %d hashes", action, w.Header().Get("Retry-After"), h.hashes.Load()-hashes)
+					if i != 4 && i != 8 {
+						continue
+					}
+					hashes := h.hashes.Load()
+					w := h.call("POST", "/auth/general", general(action, email, pairs), from(fmt.Sprintf("198.51.100.%d:1", i/8*9)))
+					refused(t, w, 429, 5013)
+					if want := map[int]string{4: "3600", 8: "86400"}[i]; w.Header().Get("Retry-After") != want || h.hashes.Load() != hashes {
+						t.Errorf("%s: Retry-After %s, want %s, %d hashes", action, w.Header().Get("Retry-After"), want, h.hashes.Load()-hashes)
+					}
 				}
 			}
-			for i := range 7 {
+			for i := range 10 {
 				if w := h.call("POST", "/auth/general", general(action, fmt.Sprintf("%s%d@example.org", action, i), pairs)); w.Code != http.StatusOK {
 					t.Fatalf("%s %d: %d %s", action, i, w.Code, w.Body)
 				}

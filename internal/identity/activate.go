@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
@@ -26,7 +27,7 @@ func (s *Service) Activate(ctx context.Context, email, code string) (string, err
 	if err := checkCode(code); err != nil {
 		return "", err
 	}
-	err = s.tryCode(ctx, purposeActivate, email, code, func(tx *sqldb.Tx, registration tryCodesRow) error {
+	err = s.tryCode(ctx, purposeActivate, email, code, func(tx *sqldb.Tx, registration tryCodesHereRow) error {
 		return s.activate(ctx, tx, email, registration)
 	})
 	if sqldb.Is(err, sqldb.ErrConflict) {
@@ -35,7 +36,7 @@ func (s *Service) Activate(ctx context.Context, email, code string) (string, err
 	return email, err
 }
 
-func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tryCodesRow) error {
+func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tryCodesHereRow) error {
 	user, err := s.lockByEmail(ctx, tx, email)
 	if err != nil {
 		return err
@@ -72,34 +73,36 @@ func (s *Service) activate(ctx context.Context, tx *sqldb.Tx, email string, r tr
 
 // ResetPassword gives the account with the address a new password, for the code
 // that was sent to it, ends all of its sessions, forgets the wrong passwords
-// that were counted, and returns the address as it is kept. The code proves the
+// that were counted, and returns the address as it is kept and the cookie that
+// makes the browser known to the account. The code proves the
 // address, so it stands for the activation of an INACTIVE user as well. Errors:
 // 5000 with one message for every refusal of the code, 5013.
-func (s *Service) ResetPassword(ctx context.Context, email, code, password string) (string, error) {
+func (s *Service) ResetPassword(ctx context.Context, email, code, password string) (string, []*http.Cookie, error) {
 	email, err := NormalizeEmail(email)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := checkCode(code); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := CheckNewPassword("new_password", password); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	var used tryCodesRow
-	err = s.tryCode(ctx, purposeReset, email, code, func(_ *sqldb.Tx, row tryCodesRow) error {
+	var used tryCodesHereRow
+	err = s.tryCode(ctx, purposeReset, email, code, func(_ *sqldb.Tx, row tryCodesHereRow) error {
 		used = row
 		return nil
 	})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	// Only who knows the code makes us hash. It is used up afterwards, by one.
 	hash, err := s.passwords.hash(ctx, password, nil)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return email, s.db.InTx(ctx, func(tx *sqldb.Tx) error {
+	var known []*http.Cookie
+	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		n, err := New(tx).deleteCode(ctx, used.ID)
 		if err != nil {
 			return fmt.Errorf("use a code: %w", err)
@@ -107,36 +110,42 @@ func (s *Service) ResetPassword(ctx context.Context, email, code, password strin
 		if n == 0 {
 			return errCode
 		}
-		return s.reset(ctx, tx, email, hash)
+		userID, err := s.reset(ctx, tx, email, hash)
+		known = s.remember(ctx, userID, hash)
+		return err
 	})
+	if err != nil {
+		return "", nil, err
+	}
+	return email, known, nil
 }
 
-func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) error {
+func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) (int64, error) {
 	user, err := s.lockByEmail(ctx, tx, email)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	status := s.statusAfterReset(user.Status)
 	if status == "" {
-		return errCode
+		return 0, errCode
 	}
 	_, err = New(tx).activateUser(ctx, activateUserParams{
 		Status: string(status), Name: user.Name, CountryOfResidence: user.CountryOfResidence, Password: hash, UpdatedAt: s.now().UnixMilli(), ID: user.ID,
 	})
 	if err != nil {
-		return fmt.Errorf("set a password: %w", err)
+		return 0, fmt.Errorf("set a password: %w", err)
 	}
-	if err := s.limiter.ResetIn(ctx, tx, accountBucket(email)); err != nil {
-		return err
+	if _, err := New(tx).deleteCodesOf(ctx, deleteCodesOfParams{Email: email, Purpose: purposeReset}); err != nil {
+		return 0, fmt.Errorf("drop the other codes: %w", err)
 	}
 	ended, err := New(tx).deleteSessionsOfUser(ctx, user.ID)
 	if err != nil {
-		return fmt.Errorf("end sessions: %w", err)
+		return 0, fmt.Errorf("end sessions: %w", err)
 	}
 	if err := s.post(ctx, tx, user.ID, "password-changed", email, s.passwordLetter(web.ClientIP(ctx))); err != nil {
-		return err
+		return 0, err
 	}
-	return s.audit.Record(ctx, tx, audit.Entry{
+	return user.ID, s.audit.Record(ctx, tx, audit.Entry{
 		UserID: user.ID, Action: "user.reset_password", Object: userObject(user.ID), Detail: map[string]any{"sessions_ended": ended, "ip": web.ClientIP(ctx)},
 	})
 }

@@ -3,9 +3,11 @@ package identity
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -28,14 +30,14 @@ func (s *Service) tellPending(ctx context.Context, tx *sqldb.Tx, userID int64, e
 			return err
 		}
 	}
-	told := Limit{Max: 1, Window: s.limits.RegistrationsPerAddress.Window}
-	switch err := s.limiter.CheckIn(ctx, tx, "approval.letter", told.Max); {
+	told := Limit{Max: 1, Window: time.Hour}.hit(ratelimit.ApprovalLetters, "all")
+	switch err := s.limiter.Peek(ctx, told); {
 	case fault.Is(err, fault.CodeRateLimited):
 		return nil // they have heard of another
 	case err != nil:
 		return err
 	}
-	if err := s.limiter.TakeIn(ctx, tx, "approval.letter", told.Max, told.Window); err != nil {
+	if err := s.limiter.CountIn(ctx, tx, told); err != nil {
 		return err
 	}
 	ids, err := New(tx).administrators(ctx, toldAdministrators)

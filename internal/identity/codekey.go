@@ -55,3 +55,18 @@ func (k *codeKeys) get(ctx context.Context, now int64) ([]byte, error) {
 	}
 	return k.key, nil
 }
+
+// had is the key if it has been used in this process, or nil: it makes none, so
+// it can be asked within a transaction.
+func (k *codeKeys) had() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.key
+}
+
+// Prepare makes or reads the keys of the area, which nothing can do within a
+// transaction.
+func (s *Service) Prepare(ctx context.Context) error {
+	_, err := s.codeKeys.get(ctx, s.now().UnixMilli())
+	return err
+}

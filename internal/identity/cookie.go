@@ -73,6 +73,10 @@ func (c cookies) read(headers []string, overTLS bool) string {
 	if c.https || overTLS {
 		name = c.secure
 	}
+	return readCookie(headers, name)
+}
+
+func readCookie(headers []string, name string) string {
 	for _, header := range headers {
 		for header != "" {
 			var pair string

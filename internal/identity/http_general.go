@@ -37,6 +37,7 @@ type loginUser struct {
 func (s *Service) postGeneral(ctx context.Context, in *generalInput) (*web.Reply[generalAnswer], error) {
 	b := &in.Body
 	var email, status string
+	var cookies []*http.Cookie
 	var err error
 	switch b.Action {
 	case "register":
@@ -50,7 +51,7 @@ func (s *Service) postGeneral(ctx context.Context, in *generalInput) (*web.Reply
 		email, err = s.RequestReset(ctx, b.Email)
 	case "reset-password":
 		status = "password_reset_success"
-		email, err = s.ResetPassword(ctx, b.Email, b.VerifyCode, b.NewPassword)
+		email, cookies, err = s.ResetPassword(ctx, b.Email, b.VerifyCode, b.NewPassword)
 	default:
 		signedIn, err := s.Login(ctx, b.Email, b.Password)
 		if err != nil {
@@ -61,13 +62,13 @@ func (s *Service) postGeneral(ctx context.Context, in *generalInput) (*web.Reply
 	if err != nil {
 		return nil, err
 	}
-	return &web.Reply[generalAnswer]{Data: generalAnswer{Email: email, Status: status}}, nil
+	return &web.Reply[generalAnswer]{Cookies: cookies, Data: generalAnswer{Email: email, Status: status}}, nil
 }
 
 func (in *SignedIn) reply() *web.Reply[generalAnswer] {
 	user := in.User
 	return &web.Reply[generalAnswer]{
-		Cookies: []*http.Cookie{in.Cookie},
+		Cookies: in.Cookies,
 		Data:    generalAnswer{User: &loginUser{ID: user.ID, Email: user.Email, Roles: user.Roles}, To: landing},
 	}
 }

@@ -48,11 +48,11 @@ type passwordInput struct {
 }
 
 func (s *Service) postPassword(ctx context.Context, in *passwordInput) (*web.Reply[web.None], error) {
-	cookie, err := s.ChangePassword(ctx, in.Body.NewPassword)
+	cookies, err := s.ChangePassword(ctx, in.Body.NewPassword)
 	if err != nil {
 		return nil, err
 	}
-	return noContent(cookie), nil
+	return noContent(cookies...), nil
 }
 
 type stepUpInput struct {

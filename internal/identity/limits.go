@@ -1,11 +1,17 @@
 package identity
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"certharbor.dev/certharbor/internal/ratelimit"
+	"certharbor.dev/certharbor/internal/web"
 )
 
 // Limit is how many of something are allowed within a window.
@@ -14,29 +20,36 @@ type Limit struct {
 	Window time.Duration
 }
 
-// Limits hold back guessing and flooding (decisions.md section 8.2). An account
-// is an e-mail address, whether there is a user or not; an address is one of
-// the network.
+// Limits hold back guessing and flooding. An account is an e-mail address,
+// whether there is a user or not; an address is one of the network. Per account
+// counts an account from one address, so that a stranger elsewhere does not use
+// it up; the total counts it from everywhere.
 type Limits struct {
-	WrongPasswordsPerAccount Limit
-	WrongPasswordsPerAddress Limit
-	WrongCodesPerAddress     Limit
-	RegistrationsPerAccount  Limit // of mails to one address
-	RegistrationsPerAddress  Limit
-	ResetsPerAccount         Limit
-	ResetsPerAddress         Limit
+	WrongPasswordsPerAccount      Limit
+	WrongPasswordsPerAccountTotal Limit
+	WrongPasswordsPerAddress      Limit
+	WrongCodesPerAddress          Limit
+	RegistrationsPerAccount       Limit
+	RegistrationsPerAccountTotal  Limit
+	RegistrationsPerAddress       Limit
+	ResetsPerAccount              Limit
+	ResetsPerAccountTotal         Limit
+	ResetsPerAddress              Limit
 }
 
-// DefaultLimits are those of decisions.md section 8.2.
+// DefaultLimits are those without a setting.
 func DefaultLimits() Limits {
 	return Limits{
-		WrongPasswordsPerAccount: Limit{Max: 10, Window: 15 * time.Minute},
-		WrongPasswordsPerAddress: Limit{Max: 100, Window: 15 * time.Minute},
-		WrongCodesPerAddress:     Limit{Max: 100, Window: 15 * time.Minute},
-		RegistrationsPerAccount:  Limit{Max: 5, Window: time.Hour},
-		RegistrationsPerAddress:  Limit{Max: 30, Window: time.Hour},
-		ResetsPerAccount:         Limit{Max: 5, Window: time.Hour},
-		ResetsPerAddress:         Limit{Max: 30, Window: time.Hour},
+		WrongPasswordsPerAccount:      Limit{Max: 10, Window: 15 * time.Minute},
+		WrongPasswordsPerAccountTotal: Limit{Max: 100, Window: 24 * time.Hour},
+		WrongPasswordsPerAddress:      Limit{Max: 100, Window: 15 * time.Minute},
+		WrongCodesPerAddress:          Limit{Max: 100, Window: 15 * time.Minute},
+		RegistrationsPerAccount:       Limit{Max: 5, Window: time.Hour},
+		RegistrationsPerAccountTotal:  Limit{Max: 20, Window: 24 * time.Hour},
+		RegistrationsPerAddress:       Limit{Max: 30, Window: time.Hour},
+		ResetsPerAccount:              Limit{Max: 5, Window: time.Hour},
+		ResetsPerAccountTotal:         Limit{Max: 20, Window: 24 * time.Hour},
+		ResetsPerAddress:              Limit{Max: 30, Window: time.Hour},
 	}
 }
 
@@ -49,6 +62,8 @@ func ParseLimits(settings []string) (Limits, error) {
 		"wrong-passwords-per-account": &l.WrongPasswordsPerAccount, "wrong-passwords-per-address": &l.WrongPasswordsPerAddress,
 		"wrong-codes-per-address": &l.WrongCodesPerAddress, "registrations-per-account": &l.RegistrationsPerAccount,
 		"registrations-per-address": &l.RegistrationsPerAddress, "resets-per-account": &l.ResetsPerAccount, "resets-per-address": &l.ResetsPerAddress,
+		"wrong-passwords-per-account-total": &l.WrongPasswordsPerAccountTotal, "registrations-per-account-total": &l.RegistrationsPerAccountTotal,
+		"resets-per-account-total": &l.ResetsPerAccountTotal,
 	}
 	for _, setting := range settings {
 		name, value, _ := strings.Cut(strings.TrimSpace(setting), "=")
@@ -71,3 +86,21 @@ func ParseLimits(settings []string) (Limits, error) {
 	}
 	return l, nil
 }
+
+func (l Limit) hit(rule ratelimit.Rule, key string) ratelimit.Hit {
+	return ratelimit.Hit{Rule: rule, Key: key, Max: l.Max, Window: l.Window}
+}
+
+// accountKey stands for an account in buckets: it hides the address, which may
+// be no account at all, and changes with the password, so that a new one begins
+// with nothing counted.
+func accountKey(email, password string) string {
+	sum := sha256.Sum256([]byte(email + "\x00" + password))
+	return hex.EncodeToString(sum[:16])
+}
+
+// slot is the part of an account's key that windows of a day count by: there are
+// 65,536, however many accounts strangers make up.
+func slot(account string) string { return account[:4] }
+
+func addressKey(ctx context.Context) string { return ratelimit.AddressKey(web.ClientIP(ctx)) }

@@ -39,37 +39,29 @@ func (s *Service) StepUpWithPassword(ctx context.Context, password string) (*htt
 	if passkey {
 		return nil, errNeedsPasskey()
 	}
-	guess := s.guess(ctx, row.Email)
-	check := func() error { return guess.check(ctx, s.db.Reader()) }
-	if err := check(); err != nil {
-		return nil, err
-	}
-	matches, err := s.passwords.matches(ctx, password, row.Password, check)
+	matches, spent, err := s.look(ctx, row.Email, password, row)
 	if err != nil {
 		return nil, err
 	}
+	defer spent.Settle()
 	if !matches {
-		return nil, s.refuseStepUp(ctx, guess, caller)
+		return nil, s.refuseStepUp(ctx, caller)
 	}
 	var cookie *http.Cookie
 	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		if err := guess.check(ctx, tx); err != nil {
-			return err
-		}
 		if _, stored, err := s.lockActive(ctx, tx, caller.UserID); err != nil || stored != row.Password {
 			return errSession // ended or changed while the password was being hashed
 		}
-		cookie, err = s.StepUp(ctx, tx, caller, passwordMethod())
-		return err
+		if cookie, err = s.StepUp(ctx, tx, caller, passwordMethod()); err != nil {
+			return err
+		}
+		return spent.GiveBack(ctx, tx)
 	})
 	return cookie, err
 }
 
-func (s *Service) refuseStepUp(ctx context.Context, guess guess, caller *access.Caller) error {
+func (s *Service) refuseStepUp(ctx context.Context, caller *access.Caller) error {
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		if err := guess.take(ctx, tx); err != nil {
-			return err
-		}
 		return s.audit.Record(ctx, tx, audit.Entry{
 			UserID: caller.UserID, Action: "session.step_up_refused", Object: sessionObject(caller.SessionID), Detail: map[string]any{"ip": web.ClientIP(ctx)},
 		})
@@ -81,11 +73,12 @@ func (s *Service) refuseStepUp(ctx context.Context, guess guess, caller *access.
 }
 
 // ChangePassword gives the caller a new password, ends the other sessions and
-// returns the cookie of this one's new id. The user is told by mail. Errors:
+// returns the cookies of this one's new id and of the browser, which stays known.
+// The user is told by mail. Errors:
 // 5000 for a password that does not fulfil the policy, 5034 without a fresh
 // proof, 5030 for an account without an e-mail address, which no password could
 // sign in to.
-func (s *Service) ChangePassword(ctx context.Context, password string) (*http.Cookie, error) {
+func (s *Service) ChangePassword(ctx context.Context, password string) ([]*http.Cookie, error) {
 	caller := access.From(ctx)
 	if err := CheckNewPassword("new_password", password); err != nil {
 		return nil, err
@@ -123,5 +116,5 @@ func (s *Service) ChangePassword(ctx context.Context, password string) (*http.Co
 			UserID: user.ID, Action: "user.change_password", Object: userObject(user.ID), Detail: map[string]any{"sessions_ended": ended, "ip": web.ClientIP(ctx)},
 		})
 	})
-	return cookie, err
+	return append([]*http.Cookie{cookie}, s.remember(ctx, caller.UserID, hash)...), err
 }

@@ -84,16 +84,22 @@ func (p *passwords) hash(ctx context.Context, password string, before func() err
 
 // matches reports whether the password is the stored one. It hashes exactly
 // once whatever stored is: an empty or broken one matches nothing, at the same
-// cost. before runs when the turn has come; its error ends the attempt without
-// hashing.
-func (p *passwords) matches(ctx context.Context, password, stored string, before func() error) (bool, error) {
+// cost. spend pays for the try when the turn has come, before anything is
+// compared; its error ends the attempt. While others wait it is done before the
+// hash, which a refusal then saves; otherwise beside it.
+func (p *passwords) matches(ctx context.Context, password, stored string, spend func() error) (bool, error) {
 	leave, err := p.enter(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
-	if err := before(); err != nil {
-		return false, err
+	spent := make(chan error, 1)
+	go func() { spent <- spend() }()
+	if p.waiting.Load() > 0 {
+		if err := <-spent; err != nil {
+			return false, err
+		}
+		spent <- nil
 	}
 	h, known := dummyPHC(), 0
 	if stored != "" {
@@ -104,5 +110,8 @@ func (p *passwords) matches(ctx context.Context, password, stored string, before
 		}
 	}
 	key := p.derive([]byte(password), h.salt, h.time, h.memory, h.threads, uint32(len(h.key)))
+	if err := <-spent; err != nil {
+		return false, err
+	}
 	return subtle.ConstantTimeCompare(key, h.key)&known == 1, nil
 }

@@ -142,14 +142,24 @@ func TestQueueIsBounded(t *testing.T) {
 	wg.Wait()
 }
 
-func TestBeforeEndsTheAttempt(t *testing.T) {
+// TestWhatIsNotPaidForIsNotLookedAt: beside the hash or before it, a refusal ends
+// the attempt; while others wait it saves the hash.
+func TestWhatIsNotPaidForIsNotLookedAt(t *testing.T) {
 	t.Parallel()
-	h := hold(1)
-	stop := errors.New("stop")
-	if _, err := h.matches(t.Context(), adaPass, "", func() error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
+	stored, err := newPasswords(1, slog.New(slog.DiscardHandler)).hash(t.Context(), adaPass, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(h.started) != 0 || len(h.slots) != 0 {
-		t.Error("it was hashed, or the slot is lost")
+	stop := errors.New("stop")
+	for _, waiting := range []int64{0, 1} {
+		h := hold(1)
+		close(h.release)
+		h.waiting.Store(waiting)
+		if ok, err := h.matches(t.Context(), adaPass, stored, func() error { return stop }); ok || !errors.Is(err, stop) {
+			t.Errorf("%v, %v", ok, err)
+		}
+		if hashed := len(h.started) > 0; hashed != (waiting == 0) {
+			t.Errorf("%d waiting: hashed %v", waiting, hashed)
+		}
 	}
 }

@@ -102,14 +102,24 @@ DELETE FROM users WHERE status = 'INACTIVE' AND updated_at <= $1;
 DELETE FROM users WHERE status = 'PENDING' AND updated_at <= $1;
 
 -- name: insertCode :exec
-INSERT INTO account_codes (email, purpose, code_hash, tries, name, country_of_residence, password, created_at, expires_at)
-VALUES (sqlc.arg(email), sqlc.arg(purpose), sqlc.arg(code_hash), 0, sqlc.arg(name), sqlc.arg(country_of_residence), sqlc.arg(password),
-    sqlc.arg(now), sqlc.arg(expires_at));
+INSERT INTO account_codes (email, purpose, code_hash, tries, tries_elsewhere, asked_from, name, country_of_residence, password, created_at, expires_at)
+VALUES (sqlc.arg(email), sqlc.arg(purpose), sqlc.arg(code_hash), 0, 0, sqlc.arg(asked_from), sqlc.arg(name), sqlc.arg(country_of_residence),
+    sqlc.arg(password), sqlc.arg(now), sqlc.arg(expires_at));
 
--- name: tryCodes :many
+-- name: tryCodesHere :many
 UPDATE account_codes SET tries = tries + 1
 WHERE email = sqlc.arg(email) AND purpose = sqlc.arg(purpose) AND tries < CAST(sqlc.arg(most) AS BIGINT) AND expires_at > sqlc.arg(now)
+    AND (asked_from = sqlc.arg(place) OR CAST(sqlc.arg(known) AS BIGINT) = 1)
 RETURNING id, code_hash, name, country_of_residence, password;
+
+-- name: tryCodesElsewhere :many
+UPDATE account_codes SET tries_elsewhere = tries_elsewhere + 1
+WHERE email = sqlc.arg(email) AND purpose = sqlc.arg(purpose) AND tries_elsewhere < CAST(sqlc.arg(most) AS BIGINT) AND expires_at > sqlc.arg(now)
+    AND asked_from <> sqlc.arg(place) AND CAST(sqlc.arg(known) AS BIGINT) = 0
+RETURNING id, code_hash, name, country_of_residence, password;
+
+-- name: deleteCodesAskedFrom :execrows
+DELETE FROM account_codes WHERE email = $1 AND purpose = $2 AND asked_from = $3;
 
 -- name: deleteCode :execrows
 DELETE FROM account_codes WHERE id = $1;

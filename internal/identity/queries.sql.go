@@ -103,6 +103,24 @@ func (q *Queries) deleteCode(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected()
 }
 
+const deleteCodesAskedFrom = `-- name: deleteCodesAskedFrom :execrows
+DELETE FROM account_codes WHERE email = $1 AND purpose = $2 AND asked_from = $3
+`
+
+type deleteCodesAskedFromParams struct {
+	Email     string
+	Purpose   string
+	AskedFrom string
+}
+
+func (q *Queries) deleteCodesAskedFrom(ctx context.Context, arg deleteCodesAskedFromParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteCodesAskedFrom, arg.Email, arg.Purpose, arg.AskedFrom)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const deleteCodesOf = `-- name: deleteCodesOf :execrows
 DELETE FROM account_codes WHERE email = $1 AND purpose = $2
 `
@@ -270,15 +288,16 @@ func (q *Queries) insertAccountRequest(ctx context.Context, arg insertAccountReq
 }
 
 const insertCode = `-- name: insertCode :exec
-INSERT INTO account_codes (email, purpose, code_hash, tries, name, country_of_residence, password, created_at, expires_at)
-VALUES ($1, $2, $3, 0, $4, $5, $6,
-    $7, $8)
+INSERT INTO account_codes (email, purpose, code_hash, tries, tries_elsewhere, asked_from, name, country_of_residence, password, created_at, expires_at)
+VALUES ($1, $2, $3, 0, 0, $4, $5, $6,
+    $7, $8, $9)
 `
 
 type insertCodeParams struct {
 	Email              string
 	Purpose            string
 	CodeHash           []byte
+	AskedFrom          string
 	Name               string
 	CountryOfResidence string
 	Password           string
@@ -291,6 +310,7 @@ func (q *Queries) insertCode(ctx context.Context, arg insertCodeParams) error {
 		arg.Email,
 		arg.Purpose,
 		arg.CodeHash,
+		arg.AskedFrom,
 		arg.Name,
 		arg.CountryOfResidence,
 		arg.Password,
@@ -894,20 +914,23 @@ func (q *Queries) takeAccountRequest(ctx context.Context, id int64) (takeAccount
 	return i, err
 }
 
-const tryCodes = `-- name: tryCodes :many
-UPDATE account_codes SET tries = tries + 1
-WHERE email = $1 AND purpose = $2 AND tries < CAST($3 AS BIGINT) AND expires_at > $4
+const tryCodesElsewhere = `-- name: tryCodesElsewhere :many
+UPDATE account_codes SET tries_elsewhere = tries_elsewhere + 1
+WHERE email = $1 AND purpose = $2 AND tries_elsewhere < CAST($3 AS BIGINT) AND expires_at > $4
+    AND asked_from <> $5 AND CAST($6 AS BIGINT) = 0
 RETURNING id, code_hash, name, country_of_residence, password
 `
 
-type tryCodesParams struct {
+type tryCodesElsewhereParams struct {
 	Email   string
 	Purpose string
 	Most    int64
 	Now     int64
+	Place   string
+	Known   int64
 }
 
-type tryCodesRow struct {
+type tryCodesElsewhereRow struct {
 	ID                 int64
 	CodeHash           []byte
 	Name               string
@@ -915,20 +938,82 @@ type tryCodesRow struct {
 	Password           string
 }
 
-func (q *Queries) tryCodes(ctx context.Context, arg tryCodesParams) ([]tryCodesRow, error) {
-	rows, err := q.db.QueryContext(ctx, tryCodes,
+func (q *Queries) tryCodesElsewhere(ctx context.Context, arg tryCodesElsewhereParams) ([]tryCodesElsewhereRow, error) {
+	rows, err := q.db.QueryContext(ctx, tryCodesElsewhere,
 		arg.Email,
 		arg.Purpose,
 		arg.Most,
 		arg.Now,
+		arg.Place,
+		arg.Known,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []tryCodesRow
+	var items []tryCodesElsewhereRow
 	for rows.Next() {
-		var i tryCodesRow
+		var i tryCodesElsewhereRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CodeHash,
+			&i.Name,
+			&i.CountryOfResidence,
+			&i.Password,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tryCodesHere = `-- name: tryCodesHere :many
+UPDATE account_codes SET tries = tries + 1
+WHERE email = $1 AND purpose = $2 AND tries < CAST($3 AS BIGINT) AND expires_at > $4
+    AND (asked_from = $5 OR CAST($6 AS BIGINT) = 1)
+RETURNING id, code_hash, name, country_of_residence, password
+`
+
+type tryCodesHereParams struct {
+	Email   string
+	Purpose string
+	Most    int64
+	Now     int64
+	Place   string
+	Known   int64
+}
+
+type tryCodesHereRow struct {
+	ID                 int64
+	CodeHash           []byte
+	Name               string
+	CountryOfResidence string
+	Password           string
+}
+
+func (q *Queries) tryCodesHere(ctx context.Context, arg tryCodesHereParams) ([]tryCodesHereRow, error) {
+	rows, err := q.db.QueryContext(ctx, tryCodesHere,
+		arg.Email,
+		arg.Purpose,
+		arg.Most,
+		arg.Now,
+		arg.Place,
+		arg.Known,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []tryCodesHereRow
+	for rows.Next() {
+		var i tryCodesHereRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.CodeHash,

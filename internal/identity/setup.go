@@ -8,6 +8,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -40,7 +41,7 @@ func (s *Service) SetupToken(ctx context.Context) (string, error) {
 // the links there are, as long as there is no administrator, whoever else there
 // is. Errors:
 // 5018 for any other token, 5000 naming what is wrong with the rest, 5030 for an
-// address or a name that has a user.
+// address or a name that has a user, 5013 for too many wrong tokens.
 func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn, error) {
 	n.Admin = true
 	p, err := n.check()
@@ -48,6 +49,11 @@ func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn
 		return nil, err
 	}
 	valid := func(q sqldb.Querier) error { return s.checkSetup(ctx, q, token) }
+	spent, err := s.limiter.Spend(ctx, nil, s.limits.WrongCodesPerAddress.hit(ratelimit.CodesFromAddress, addressKey(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	defer spent.Settle()
 	if err := valid(s.db.Reader()); err != nil { // before a stranger makes us hash
 		if fault.Is(err, fault.CodeUnauthorized) {
 			s.audit.Refuse(ctx, audit.Entry{Action: "user.setup_refused", Object: "setup link", Detail: map[string]any{"email": p.Email}})
@@ -84,8 +90,10 @@ func (s *Service) Setup(ctx context.Context, token string, n NewUser) (*SignedIn
 		if err := s.audit.Record(ctx, tx, audit.Entry{UserID: id, Action: "user.setup", Object: userObject(id)}); err != nil {
 			return err
 		}
-		in.Cookie, in.User, err = s.SignIn(ctx, tx, id, passwordMethod())
-		return err
+		if in.Cookies, in.User, err = s.SignIn(ctx, tx, id, passwordMethod()); err != nil {
+			return err
+		}
+		return spent.GiveBack(ctx, tx)
 	})
 	if sqldb.Is(err, sqldb.ErrConflict) { // users can be there before the first administrator
 		return nil, s.taken(ctx, p.Email, n.Name)

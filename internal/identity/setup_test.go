@@ -107,6 +107,9 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 		t.Fatal(err)
 	}
 	h := open(db, keys, adapt...)
+	if err := h.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if h.ada, err = h.CreateUser(t.Context(), NewUser{Email: ada, Name: "ada", Password: adaPass, Admin: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +120,7 @@ func build(t testing.TB, db *sqldb.DB, adapt ...func(*Deps)) *house {
 // reopen is another server on the same database, with other settings.
 func reopen(h *house, adapt ...func(*Deps)) *house {
 	other := open(h.db, h.codeKeys.keyring, adapt...)
+	other.codeKeys.key = h.codeKeys.key
 	other.ada = h.ada
 	other.ms.Store(h.ms.Load())
 	return other

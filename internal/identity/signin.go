@@ -9,6 +9,7 @@ import (
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -30,12 +31,13 @@ func passwordMethod() Method { return Method{AMR: passwordAMR, ACR: acrPassword}
 func (s *Service) LandingPath() string { return landing }
 
 // SignIn makes a session for the user, who has proved to be it by the method,
-// in place of the one that the browser had, and returns its cookie. The user is
+// in place of the one that the browser had, and returns its cookie and the one
+// that makes the browser known to the account (the session's first). The user is
 // locked until tx ends, so that nobody who is being disabled gets in. A user
 // who does not exist or is not ACTIVE is refused with the 5018 of every refused
 // sign-in, one who waits for an administrator with 5022 APPROVAL_PENDING.
-func (s *Service) SignIn(ctx context.Context, tx *sqldb.Tx, userID int64, m Method) (*http.Cookie, User, error) {
-	user, _, err := s.lockActive(ctx, tx, userID)
+func (s *Service) SignIn(ctx context.Context, tx *sqldb.Tx, userID int64, m Method) ([]*http.Cookie, User, error) {
+	user, password, err := s.lockActive(ctx, tx, userID)
 	if err != nil {
 		return nil, User{}, err
 	}
@@ -52,7 +54,10 @@ func (s *Service) SignIn(ctx context.Context, tx *sqldb.Tx, userID int64, m Meth
 		UserID: user.ID, Action: "session.sign_in", Object: sessionObject(caller.SessionID),
 		Detail: map[string]any{"amr": caller.AMR, "ip": web.ClientIP(ctx)},
 	})
-	return s.cookies.set(token, web.OverTLS(ctx)), user, err
+	if err != nil {
+		return nil, User{}, err
+	}
+	return append([]*http.Cookie{s.cookies.set(token, web.OverTLS(ctx))}, s.remember(ctx, user.ID, password)...), user, nil
 }
 
 // StepUp records that the caller has just proved by the method to be still
@@ -121,8 +126,7 @@ func (s *Service) CreateFederated(ctx context.Context, tx *sqldb.Tx, mode Regist
 	if err := mode.admits(); err != nil {
 		return 0, err
 	}
-	perAddress := s.limits.RegistrationsPerAddress
-	if err := s.limiter.TakeIn(ctx, tx, registrationBucket(ctx), perAddress.Max, perAddress.Window); err != nil {
+	if err := s.limiter.CountIn(ctx, tx, s.limits.RegistrationsPerAddress.hit(ratelimit.RegistrationsFromAddress, addressKey(ctx))); err != nil {
 		return 0, err
 	}
 	if email != "" {

@@ -199,10 +199,7 @@ func (s *Service) SetPassword(ctx context.Context, id int64, password string) er
 	if err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}
-	return s.change(ctx, id, "user.set_password", func(tx *sqldb.Tx, user User) (int64, error) {
-		if err := s.limiter.ResetIn(ctx, tx, accountBucket(user.Email)); err != nil {
-			return 0, err
-		}
+	return s.change(ctx, id, "user.set_password", func(tx *sqldb.Tx, _ User) (int64, error) {
 		return New(tx).setUserPassword(ctx, setUserPasswordParams{ID: id, Password: hash, UpdatedAt: s.now().UnixMilli()})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,9 +37,9 @@ func browserBinding(secret string) string {
 	return "browser " + hex.EncodeToString(seal.HashToken(secret))
 }
 
-// newChallenge makes a challenge within the limit of the bucket.
-func (s *Service) newChallenge(ctx context.Context, tx *sqldb.Tx, p purpose, boundTo, bucket string) (string, error) {
-	if err := s.limiter.TakeIn(ctx, tx, bucket, s.challenges.Max, s.challenges.Window); err != nil {
+// newChallenge makes a challenge within the limit of the hit.
+func (s *Service) newChallenge(ctx context.Context, tx *sqldb.Tx, p purpose, boundTo string, hit ratelimit.Hit) (string, error) {
+	if err := s.limiter.CountIn(ctx, tx, hit); err != nil {
 		return "", err
 	}
 	challenge := seal.NewToken("", challengeSize)
@@ -51,10 +52,14 @@ func (s *Service) newChallenge(ctx context.Context, tx *sqldb.Tx, p purpose, bou
 	return challenge, nil
 }
 
-func userBucket(userID int64) string { return fmt.Sprintf("passkey.challenge.user %d", userID) }
+func (s *Service) hitOfUser(userID int64) ratelimit.Hit {
+	return ratelimit.Hit{Rule: ratelimit.ChallengesOfUser, Key: strconv.FormatInt(userID, 10), Max: s.challenges.Max, Window: s.challenges.Window}
+}
 
-func addressBucket(ctx context.Context) string {
-	return "passkey.challenge.address " + ratelimit.AddressKey(web.ClientIP(ctx))
+func (s *Service) hitFromAddress(ctx context.Context) ratelimit.Hit {
+	return ratelimit.Hit{
+		Rule: ratelimit.ChallengesFromAddress, Key: ratelimit.AddressKey(web.ClientIP(ctx)), Max: s.challenges.Max, Window: s.challenges.Window,
+	}
 }
 
 // stands reports, without using it up, whether the challenge is good: what is

@@ -24,14 +24,14 @@ func (s *Service) LoginOptions(ctx context.Context) (RequestOptions, *http.Cooki
 	if err := s.available(); err != nil {
 		return RequestOptions{}, nil, err
 	}
-	bucket := addressBucket(ctx)
-	if err := s.limiter.Check(ctx, bucket, s.challenges.Max); err != nil {
+	hit := s.hitFromAddress(ctx)
+	if err := s.limiter.Peek(ctx, hit); err != nil {
 		return RequestOptions{}, nil, err
 	}
 	secret := seal.NewToken("", challengeSize)
 	var challenge string
 	err := s.db.InTx(ctx, func(tx *sqldb.Tx) (err error) {
-		challenge, err = s.newChallenge(ctx, tx, toLogin, browserBinding(secret), bucket)
+		challenge, err = s.newChallenge(ctx, tx, toLogin, browserBinding(secret), hit)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,8 @@ func (s *Service) Login(ctx context.Context, body *AssertedCredential) (*SignedI
 			refused = errSignIn(proof.refused)
 			return err
 		}
-		in.User, in.Cookies = user, []*http.Cookie{session, s.browser(ctx, "")}
+		session = append(session, s.browser(ctx, ""))
+		in.User, in.Cookies = user, session
 		return err
 	})
 	if err == nil {
@@ -110,7 +111,7 @@ func (s *Service) StepUpOptions(ctx context.Context) (RequestOptions, error) {
 		if len(own) == 0 {
 			return fault.Conflict("This account has no passkey; add one first.")
 		}
-		challenge, err := s.newChallenge(ctx, tx, toStepUp, sessionBinding(caller), userBucket(caller.UserID))
+		challenge, err := s.newChallenge(ctx, tx, toStepUp, sessionBinding(caller), s.hitOfUser(caller.UserID))
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (s *Service) RegisterOptions(ctx context.Context) (CreationOptions, error) 
 		if err != nil {
 			return err
 		}
-		challenge, err := s.newChallenge(ctx, tx, toRegister, sessionBinding(caller), userBucket(caller.UserID))
+		challenge, err := s.newChallenge(ctx, tx, toRegister, sessionBinding(caller), s.hitOfUser(caller.UserID))
 		if err != nil {
 			return err
 		}

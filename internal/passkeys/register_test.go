@@ -165,8 +165,8 @@ func (h *house) stepped(t *testing.T, userID int64) *browser {
 	t.Helper()
 	b := h.browser()
 	h.inTx(t, func(tx *sqldb.Tx) error {
-		cookie, _, err := h.people.SignIn(t.Context(), tx, userID, identity.Method{AMR: []string{"hwk", "user"}, ACR: "aal2"})
-		b.cookies[cookie.Name] = cookie.Value
+		cookies, _, err := h.people.SignIn(t.Context(), tx, userID, identity.Method{AMR: []string{"hwk", "user"}, ACR: "aal2"})
+		b.cookies[cookies[0].Name] = cookies[0].Value
 		return err
 	})
 	return b

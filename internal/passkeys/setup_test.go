@@ -151,8 +151,8 @@ func (h *house) signedIn(t testing.TB, userID int64) *browser {
 	t.Helper()
 	b := h.browser()
 	h.inTx(t, func(tx *sqldb.Tx) error {
-		cookie, _, err := h.people.SignIn(t.Context(), tx, userID, identity.Method{AMR: []string{"pwd"}, ACR: "aal1"})
-		b.cookies[cookie.Name] = cookie.Value
+		cookies, _, err := h.people.SignIn(t.Context(), tx, userID, identity.Method{AMR: []string{"pwd"}, ACR: "aal1"})
+		b.cookies[cookies[0].Name] = cookies[0].Value
 		return err
 	})
 	return b

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"certharbor.dev/certharbor/internal/access"
@@ -84,7 +85,7 @@ func newState() string {
 // store keeps a new attempt of the browser with the secret under the digest of
 // the key, within the limits.
 func (s *Service) store(ctx context.Context, tx *sqldb.Tx, a attempt, key, secret string) error {
-	if err := s.limiter.TakeIn(ctx, tx, s.bucket(ctx, a.purpose), s.attempts.Max, s.attempts.Window); err != nil {
+	if err := s.limiter.CountIn(ctx, tx, s.hit(ctx, a.purpose)); err != nil {
 		return err
 	}
 	err := New(tx).insertAttempt(ctx, insertAttemptParams{
@@ -97,11 +98,12 @@ func (s *Service) store(ctx context.Context, tx *sqldb.Tx, a attempt, key, secre
 	return nil
 }
 
-func (s *Service) bucket(ctx context.Context, p purpose) string {
+func (s *Service) hit(ctx context.Context, p purpose) ratelimit.Hit {
+	h := ratelimit.Hit{Rule: ratelimit.AttemptsFromAddress, Key: ratelimit.AddressKey(web.ClientIP(ctx)), Max: s.attempts.Max, Window: s.attempts.Window}
 	if p == toBind {
-		return fmt.Sprintf("provider.attempt.user %d", access.From(ctx).UserID)
+		h.Rule, h.Key = ratelimit.AttemptsOfUser, strconv.FormatInt(access.From(ctx).UserID, 10)
 	}
-	return "provider.attempt.address " + ratelimit.AddressKey(web.ClientIP(ctx))
+	return h
 }
 
 // take uses up the attempt of the key and gives it when it is this browser's,

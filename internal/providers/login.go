@@ -27,7 +27,7 @@ func (s *Service) start(ctx context.Context, p provider, to string) (string, *ht
 		return "", nil, err
 	}
 	a := attempt{provider: p.about().Provider, purpose: toSignIn, returnTo: to}
-	if err := s.limiter.Check(ctx, s.bucket(ctx, a.purpose), s.attempts.Max); err != nil {
+	if err := s.limiter.Peek(ctx, s.hit(ctx, a.purpose)); err != nil {
 		return "", nil, err
 	}
 	return s.begin(ctx, p, a)
@@ -82,7 +82,7 @@ func (s *Service) complete(ctx context.Context, p provider, in answer) (*finishe
 		return end, err
 	}
 	_, session, err := s.signIn(ctx, a, who, federated())
-	end.cookies = append([]*http.Cookie{session}, end.cookies...) // the session's first (wire.md section 1.7)
+	end.cookies = append(session, end.cookies...) // the session's first (wire.md section 1.7)
 	return end, err
 }
 

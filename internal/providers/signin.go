@@ -23,7 +23,7 @@ var errRaced = errors.New("the account was bound meanwhile")
 // Errors: 5018 when the user is not ACTIVE, 5022 when no user may be made or the
 // user waits for an administrator, 5013 for too many new users from an address,
 // 5030 when the account's address has a user already.
-func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity.Method) (user identity.User, cookie *http.Cookie, err error) {
+func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity.Method) (user identity.User, cookies []*http.Cookie, err error) {
 	var refused error
 	enter := func(tx *sqldb.Tx) error {
 		refused = nil
@@ -31,7 +31,7 @@ func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity
 		if err != nil {
 			return err
 		}
-		cookie, user, err = s.identity.SignIn(ctx, tx, userID, m)
+		cookies, user, err = s.identity.SignIn(ctx, tx, userID, m)
 		if fault.Is(err, fault.CodeUnauthorized) || fault.Is(err, fault.CodeForbidden) { // disabled, or not let in yet
 			refused = err
 			return s.recordRefusal(ctx, tx, a, userID, "the user is not active")
@@ -48,7 +48,7 @@ func (s *Service) signIn(ctx context.Context, a attempt, who account, m identity
 	case err == nil:
 		err = refused
 	}
-	return user, cookie, err
+	return user, cookies, err
 }
 
 // owner is the user to whom the account is bound, made if there is none.

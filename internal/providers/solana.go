@@ -123,7 +123,7 @@ func (s *Service) startWallet(ctx context.Context, p purpose, address string) (M
 		return Message{}, nil, err
 	}
 	a, userID := walletAttempt(ctx, p)
-	if err := s.limiter.Check(ctx, s.bucket(ctx, p), s.attempts.Max); err != nil {
+	if err := s.limiter.Peek(ctx, s.hit(ctx, p)); err != nil {
 		return Message{}, nil, err
 	}
 	secret := seal.NewToken("", secretSize)
@@ -172,7 +172,7 @@ func (s *Service) walletSignIn(ctx context.Context, address, signature string) (
 		return identity.User{}, nil, err
 	}
 	user, session, err := s.signIn(ctx, a, who, walletMethod())
-	return user, []*http.Cookie{session, s.browser(ctx, walletCookie, "")}, err
+	return user, append(session, s.browser(ctx, walletCookie, "")), err
 }
 
 // walletBind adds the wallet to the caller's ways to sign in.

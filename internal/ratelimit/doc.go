@@ -1,11 +1,18 @@
 // Package ratelimit counts what may happen only so often, shared by all nodes.
 //
-// A bucket is a name such as "login.address 192.0.2.1". Its window begins with
-// the first hit and ends a fixed time later; after the limit is reached every
-// further hit is refused until then (429/5013 with Retry-After, decisions.md
-// section 8.2). The counters are rows, so a restart forgets nothing.
+// A Hit says what is counted (Rule), for whom (Key) and how many are allowed
+// within a window, which begins with the first hit and ends a fixed time later.
+// Past that every further hit is refused until then (429/5013 with Retry-After).
+// The counters are rows, so a restart forgets nothing.
 //
-// Whoever counts failures asks Check before the work and Take after the
-// failure: Take is atomic and refuses by itself, so that parallel attempts
-// never learn more answers than the limit allows.
+// There are two ways to count, and none that looks first and counts later:
+//
+//   - Spend is for tries at a secret. It commits the hits in a transaction of its
+//     own before the caller looks at what was sent, so that a thousand tries in
+//     one millisecond are as many looks as the limit has left. The right secret
+//     gives its hits back; a refusal gives back nothing.
+//   - CountIn is for acts. It counts in the transaction that acts, which a
+//     refusal rolls back: as many acts are done as are counted.
+//
+// Peek saves work for what would be refused anyway. It decides nothing.
 package ratelimit

@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
@@ -11,13 +13,30 @@ import (
 
 // Limiter counts hits in the database.
 type Limiter struct {
-	db  *sqldb.DB
-	now func() time.Time
+	db   *sqldb.DB
+	now  func() time.Time
+	open flights
 }
 
 // NewLimiter returns a Limiter on db that takes the time from now.
 func NewLimiter(db *sqldb.DB, now func() time.Time) *Limiter {
-	return &Limiter{db: db, now: now}
+	return &Limiter{db: db, now: now, open: flights{changed: make(chan struct{})}}
+}
+
+// Hit is one thing that is counted.
+type Hit struct {
+	Rule   Rule
+	Key    string // for whom
+	Max    int
+	Window time.Duration
+}
+
+func (h Hit) bucket() string { return h.Rule.String() + " " + h.Key }
+
+// sorted orders the hits as all transactions lock them, so that no two wait for
+// each other.
+func sorted(hits []Hit) []Hit {
+	return slices.SortedFunc(slices.Values(hits), func(a, b Hit) int { return cmp.Compare(a.bucket(), b.bucket()) })
 }
 
 const (
@@ -26,71 +45,56 @@ ON CONFLICT (bucket) DO UPDATE SET
 	hits = CASE WHEN rate_limits.ends_at <= $3 THEN 1 ELSE rate_limits.hits + 1 END,
 	ends_at = CASE WHEN rate_limits.ends_at <= $3 THEN excluded.ends_at ELSE rate_limits.ends_at END
 RETURNING hits, ends_at`
-	checkSQL = `SELECT hits, ends_at FROM rate_limits WHERE bucket = $1 AND ends_at > $2`
-	resetSQL = `DELETE FROM rate_limits WHERE bucket = $1`
-	sweepSQL = `DELETE FROM rate_limits WHERE ends_at <= $1`
-	straySQL = `DELETE FROM rate_limits WHERE ends_at > $1`
+	peekSQL     = `SELECT hits, ends_at FROM rate_limits WHERE bucket = $1 AND ends_at > $2`
+	giveBackSQL = `UPDATE rate_limits SET hits = hits - 1 WHERE bucket = $1 AND ends_at = $2 AND hits > 0`
+	sweepSQL    = `DELETE FROM rate_limits WHERE ends_at <= $1`
+	straySQL    = `DELETE FROM rate_limits WHERE ends_at > $1`
 )
 
-// Take counts one hit of the bucket in a transaction of its own. The hit that
-// would exceed limit within the window is refused with fault.RateLimited, whose
-// RetryAfter is the rest of the window. A bucket that is full already costs no
-// write.
-func (l *Limiter) Take(ctx context.Context, bucket string, limit int, window time.Duration) error {
-	if err := l.Check(ctx, bucket, limit); err != nil {
-		return err
-	}
-	return l.db.InTx(ctx, func(tx *sqldb.Tx) error {
-		return l.TakeIn(ctx, tx, bucket, limit, window)
-	})
+// CountIn counts the hits in the transaction that does what they stand for. A
+// hit that would exceed its limit is refused with fault.RateLimited, whose
+// RetryAfter is the rest of the window; the caller rolls back then.
+func (l *Limiter) CountIn(ctx context.Context, tx *sqldb.Tx, hits ...Hit) error {
+	_, err := l.count(ctx, tx, hits)
+	return err
 }
 
-// TakeIn is Take within the caller's transaction, which a refusal should roll
-// back.
-func (l *Limiter) TakeIn(ctx context.Context, tx sqldb.Querier, bucket string, limit int, window time.Duration) error {
-	var hits, ends int64
+// counted is a hit that was counted in the window that ends then.
+type counted struct {
+	bucket string
+	ends   int64
+}
+
+func (l *Limiter) count(ctx context.Context, tx *sqldb.Tx, hits []Hit) ([]counted, error) {
+	now, done := l.now(), make([]counted, 0, len(hits))
+	for _, h := range sorted(hits) {
+		var n, ends int64
+		row := tx.QueryRowContext(ctx, takeSQL, h.bucket(), now.Add(h.Window).UnixMilli(), now.UnixMilli())
+		if err := row.Scan(&n, &ends); err != nil {
+			return nil, fmt.Errorf("count a hit: %w", err)
+		}
+		if n > int64(h.Max) {
+			return nil, refuse(now, ends)
+		}
+		done = append(done, counted{h.bucket(), ends})
+	}
+	return done, nil
+}
+
+// Peek reports, without counting, whether one of the hits would be refused, with
+// the error of CountIn.
+func (l *Limiter) Peek(ctx context.Context, hits ...Hit) error {
 	now := l.now()
-	row := tx.QueryRowContext(ctx, takeSQL, bucket, now.Add(window).UnixMilli(), now.UnixMilli())
-	if err := row.Scan(&hits, &ends); err != nil {
-		return fmt.Errorf("count a hit: %w", err)
-	}
-	if hits > int64(limit) {
-		return refuse(now, ends)
-	}
-	return nil
-}
-
-// Check reports, without counting, whether the bucket is full: the next Take
-// would be refused. The error is the one that Take would give.
-func (l *Limiter) Check(ctx context.Context, bucket string, limit int) error {
-	return l.CheckIn(ctx, l.db.Reader(), bucket, limit)
-}
-
-// CheckIn is Check on the caller's transaction.
-func (l *Limiter) CheckIn(ctx context.Context, q sqldb.Querier, bucket string, limit int) error {
-	var hits, ends int64
-	now := l.now()
-	err := q.QueryRowContext(ctx, checkSQL, bucket, now.UnixMilli()).Scan(&hits, &ends)
-	switch {
-	case sqldb.Is(err, sqldb.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("check a limit: %w", err)
-	case hits >= int64(limit):
-		return refuse(now, ends)
-	}
-	return nil
-}
-
-// Reset forgets the hits of the bucket.
-func (l *Limiter) Reset(ctx context.Context, bucket string) error {
-	return l.db.InTx(ctx, func(tx *sqldb.Tx) error { return l.ResetIn(ctx, tx, bucket) })
-}
-
-// ResetIn is Reset within the caller's transaction.
-func (l *Limiter) ResetIn(ctx context.Context, tx sqldb.Querier, bucket string) error {
-	if _, err := tx.ExecContext(ctx, resetSQL, bucket); err != nil {
-		return fmt.Errorf("reset a limit: %w", err)
+	for _, h := range hits {
+		var n, ends int64
+		err := l.db.Reader().QueryRowContext(ctx, peekSQL, h.bucket(), now.UnixMilli()).Scan(&n, &ends)
+		switch {
+		case sqldb.Is(err, sqldb.ErrNotFound):
+		case err != nil:
+			return fmt.Errorf("look at a limit: %w", err)
+		case n >= int64(h.Max):
+			return refuse(now, ends)
+		}
 	}
 	return nil
 }
