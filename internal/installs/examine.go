@@ -13,6 +13,10 @@ import (
 // maxWarnings bounds the warnings of one answer.
 const maxWarnings = 50
 
+// maxLooked bounds how many certificates are looked at within one write, which
+// keeps others from writing.
+const maxLooked = 100
+
 // examine finds what would keep an agent from following the configuration. An
 // agent handles what it was told of in batches: the first thing that fails drops
 // the rest of its batch, renewals of other certificates included. An item that
@@ -26,6 +30,11 @@ func (s *Service) examine(ctx context.Context, q sqldb.Querier, row *InstallConf
 	e := examination{strict: strict}
 	userID := userOf(access.From(ctx))
 	certs, cas := named(items, obCert), named(items, obCA)
+	if more := len(certs) - maxLooked; more > 0 {
+		certs = certs[:maxLooked]
+		e.last = certs[maxLooked-1]
+		e.warn(fmt.Sprintf("installs names %d certificates; whether the device can fetch the last %d of them was not looked at.", len(certs)+more, more))
+	}
 	if e.certs, err = s.objects.Certificates(ctx, q, userID, row.DeviceID, certs); err != nil {
 		return nil, fmt.Errorf("look at the certificates of an install config: %w", err)
 	}
@@ -70,6 +79,7 @@ func named(items []Item, obType string) []int64 {
 
 type examination struct {
 	strict   bool
+	last     int64 // certificates with higher ids were not looked at; 0: all were
 	certs    map[int64]string
 	cas      map[int64]bool
 	warnings []string
@@ -106,7 +116,7 @@ func (e *examination) item(it checked) error {
 		if !mine {
 			why = "is none of yours"
 		}
-		if why != "" {
+		if why != "" && (e.last == 0 || it.ObID <= e.last) {
 			e.warn(fmt.Sprintf("%s names certificate %d, which %s: until the device can fetch it, %s.", place, it.ObID, why, dropped))
 		}
 	}

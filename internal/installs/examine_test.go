@@ -102,6 +102,21 @@ func TestWarningsOfPatchAndRestore(t *testing.T) {
 	}
 }
 
+// What one write looks at is bounded, and it says where it stopped.
+func TestLookIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, dbtest.SQLite(t))
+	var items []string
+	for id := range maxLooked + 20 {
+		h.shelf.certs[int64(id+1)] = map[bool]string{true: "has not been issued yet"}[id >= maxLooked-5]
+		items = append(items, fmt.Sprintf(`{"type":"copy","ob_type":"cert","ob_id":%d,"from":["fullchain.pem"],"to":["/a"]}`, id+1))
+	}
+	a := want[Config](t, h.call(t, asUser, "PUT", configPath, `{"installs":[`+strings.Join(items, ",")+`]}`), 200)
+	if len(a.Warnings) != 6 || !strings.Contains(a.Warnings[0], "120 certificates") || !strings.Contains(a.Warnings[0], "last 20") {
+		t.Errorf("%q", a.Warnings)
+	}
+}
+
 // A copy and the command after it may name the same certificate: a patch of both
 // changes of each what it can have.
 func TestPatchOfCopyAndCommand(t *testing.T) {
