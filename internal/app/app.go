@@ -225,8 +225,13 @@ func (a *App) register(r *jobs.Registry) {
 // mount adds the routes of every area: the list of routes of the server.
 func (a *App) mount(version string) (*web.Mux, error) {
 	s := &a.areas
+	proxies, err := a.config.proxies()
+	if err != nil {
+		return nil, err
+	}
 	m := web.New(web.Options{
-		Log: a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now, Refused: s.audit.RefuseAccess,
+		Proxies: proxies,
+		Log:     a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now, Refused: s.audit.RefuseAccess,
 		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: s.apikeys.Authenticate, Worker: noWorkers},
 	})
 	mountHealth(m, a.db, version)

@@ -22,6 +22,7 @@ import (
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/providers"
+	"certharbor.dev/certharbor/internal/web"
 )
 
 // Config are the settings of the server (decisions.md section 6). Each is a
@@ -43,6 +44,8 @@ type Config struct {
 	SMTPURL           string   `koanf:"smtp-url"`
 	Limits            []string `koanf:"limits"`
 	Registration      string   `koanf:"registration"`
+	TrustedProxies    []string `koanf:"trusted-proxies"`
+	ProxyHeader       string   `koanf:"trusted-proxy-header"`
 	NamePolicy        string   `koanf:"name-policy"`
 	ClaimDirectories  []string `koanf:"claim-directories"`
 
@@ -72,6 +75,8 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("acme-allow-cidrs", nil, "special `ranges` that ACME directories may be in")
 	f.String("master-key-file", "", "`file` with the master key; empty: master.key in the data folder, made on first start")
 	f.String("smtp-url", "", "mail server, smtp://user:password@host:587?from=`address`; empty: mail is written to outbox in the data folder")
+	f.StringSlice("trusted-proxies", nil, "`ranges` of the proxies in front of the server, whose word about clients counts, for example 127.0.0.1/32; empty: none")
+	f.String("trusted-proxy-header", "x-forwarded-for", "the `header` in which they name the client, x-forwarded-for or forwarded; no other is read")
 	f.String("registration", "closed", "who may make an account: closed (administrators alone), approval (an administrator lets each one in) or open")
 	f.StringSlice("limits", nil, "other `limits` on guessing, for example wrong-passwords-per-account=10/15m,resets-per-account=5/1h")
 	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`,registration=…,domains=…; empty: off")
@@ -147,7 +152,7 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
-	if strings.HasSuffix(key, "-cidrs") || key == "limits" || key == "claim-directories" {
+	if strings.HasSuffix(key, "-cidrs") || key == "limits" || key == "trusted-proxies" || key == "claim-directories" {
 		return key, strings.Split(value, ",")
 	}
 	if key == "oidc" { // each of which has commas of its own
@@ -214,6 +219,9 @@ func (c Config) Check() error {
 	if _, err := identity.ParseLimits(c.Limits); err != nil {
 		bad("limits", "%w", err)
 	}
+	if _, err := c.proxies(); err != nil {
+		errs = append(errs, err) // which names the settings
+	}
 	if _, err := identity.ParseRegistration(c.Registration); err != nil {
 		bad("registration", "%w", err)
 	}
@@ -239,6 +247,19 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 		result = append(result, p)
 	}
 	return result, nil
+}
+
+// proxies are those whose word about clients counts.
+func (c Config) proxies() (web.Proxies, error) {
+	trusted, err := prefixes(c.TrustedProxies)
+	if err != nil {
+		return web.Proxies{}, fmt.Errorf("trusted-proxies: %w", err)
+	}
+	header, err := web.ParseProxyHeader(c.ProxyHeader)
+	if err != nil {
+		return web.Proxies{}, fmt.Errorf("trusted-proxy-header: %w", err)
+	}
+	return web.Proxies{Trusted: trusted, Header: header}, nil
 }
 
 // PublicURL is the address of this server in links, without a slash at the end.
@@ -294,6 +315,7 @@ func (c Config) Shown() []string {
 		"webhook-allow-cidrs: " + strings.Join(c.WebhookAllowCIDRs, ","),
 		"acme-allow-cidrs: " + strings.Join(c.ACMEAllowCIDRs, ","),
 		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp,
+		"trusted-proxies: " + strings.Join(c.TrustedProxies, ","), "trusted-proxy-header: " + cmp.Or(c.ProxyHeader, string(web.XForwardedFor)),
 		"registration: " + cmp.Or(c.Registration, "closed"),
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),

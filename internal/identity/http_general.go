@@ -10,13 +10,14 @@ import (
 // generalInput leaves to the action which of the members it needs.
 type generalInput struct {
 	Body struct {
-		Action             string `json:"action" enum:"login,register,activate-user,request-reset-password,reset-password" doc:"What to do."`
-		Email              string `json:"email,omitempty" doc:"The e-mail address of the account."`
-		Password           string `json:"password,omitempty" doc:"login, register: the password."`
-		Name               string `json:"name,omitempty" doc:"register: a user name, 3 to 64 of A-Z a-z 0-9 . _ -"`
-		CountryOfResidence string `json:"country_of_residence,omitempty" doc:"register: two letters (ISO 3166)."`
-		VerifyCode         string `json:"verify_code,omitempty" doc:"activate-user, reset-password: the 6 digits of the mail."`
-		NewPassword        string `json:"new_password,omitempty" doc:"reset-password: the password from now on."`
+		_                  struct{} `json:"-" additionalProperties:"true"` // agents may be newer
+		Action             string   `json:"action" enum:"login,register,activate-user,request-reset-password,reset-password" doc:"What to do."`
+		Email              string   `json:"email,omitempty" doc:"The e-mail address of the account."`
+		Password           string   `json:"password,omitempty" doc:"login, register: the password."`
+		Name               string   `json:"name,omitempty" doc:"register: a user name, 3 to 64 of A-Z a-z 0-9 . _ -"`
+		CountryOfResidence string   `json:"country_of_residence,omitempty" doc:"register: two letters (ISO 3166)."`
+		VerifyCode         string   `json:"verify_code,omitempty" doc:"activate-user, reset-password: the 6 digits of the mail."`
+		NewPassword        string   `json:"new_password,omitempty" doc:"reset-password: the password from now on."`
 	}
 }
 

@@ -32,7 +32,7 @@ var errSession = fault.Unauthorized("The session is unknown or has expired; sign
 // there is none, 5018 when it is not valid (any more). The caller's lists are
 // shared and must not be changed.
 func (s *Service) Session(r *http.Request) (*access.Caller, error) {
-	token := s.cookies.read(r.Header["Cookie"], r.TLS != nil)
+	token := s.cookies.read(r.Header["Cookie"], r.TLS != nil || web.OverTLS(r.Context()))
 	if token == "" {
 		return nil, nil
 	}

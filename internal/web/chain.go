@@ -34,6 +34,8 @@ func (m *Mux) chain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := m.now()
 		s := &state{id: m.ids.next(), w: &writer{ResponseWriter: w, status: http.StatusOK}, request: r, refused: m.refused}
+		s.client, s.overTLS = m.proxies.from(r)
+		m.watch.look(r.Context(), m, r, s.client)
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, s))
 		if r.Method == http.MethodHead { // RFC 9110 section 9.3.2: GET, whose body net/http then leaves out
 			r.Method = http.MethodGet

@@ -2,29 +2,24 @@ package web
 
 import (
 	"context"
-	"net"
 	"strings"
 )
 
-// ClientIP returns the address of the connection's other end, without port.
-// Headers such as X-Forwarded-For are never trusted (threats.md, OWASP ASVS
-// 4.1.3). Outside of a request it is "".
+// ClientIP returns the address of the client, without port: the connection's
+// other end, or the one that trusted proxies name (Proxies). Outside of a request
+// it is "".
 func ClientIP(ctx context.Context) string {
-	s := stateFrom(ctx)
-	if s == nil {
-		return ""
+	if s := stateFrom(ctx); s != nil {
+		return s.client
 	}
-	host, _, err := net.SplitHostPort(s.request.RemoteAddr)
-	if err != nil {
-		return s.request.RemoteAddr
-	}
-	return host
+	return ""
 }
 
-// OverTLS reports whether the request came over a TLS connection of our own.
+// OverTLS reports whether the client's request came over TLS, to us or to a
+// trusted proxy.
 func OverTLS(ctx context.Context) bool {
 	s := stateFrom(ctx)
-	return s != nil && s.request.TLS != nil
+	return s != nil && s.overTLS
 }
 
 // maxUserAgent is how much is kept of what a client calls itself, in bytes.

@@ -35,6 +35,7 @@ type Options struct {
 	Version string           // for the OpenAPI document
 	HTTPS   bool             // the public address is https: adds HSTS
 	Now     func() time.Time // for the request log; nil: time.Now
+	Proxies Proxies          // whose word about the client counts
 	// Refused is called for every refusal (403) of an authenticated caller,
 	// before it is answered; nil: nobody asks.
 	Refused func(ctx context.Context, r Refusal)
@@ -59,6 +60,8 @@ type Mux struct {
 	routes  []RouteInfo
 	handler http.Handler
 	https   bool
+	proxies Proxies
+	watch   proxyWatch
 	ids     requestIDs
 	refused func(ctx context.Context, r Refusal)
 	bodies  bodies
@@ -87,7 +90,7 @@ func Large(r *RouteInfo) { r.Body = LargeBody }
 // New returns a Mux without routes.
 func New(o Options) *Mux {
 	m := &Mux{
-		router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, ids: newRequestIDs(), refused: o.Refused, bodies: newBodies(),
+		router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, proxies: o.Proxies, ids: newRequestIDs(), refused: o.Refused, bodies: newBodies(),
 		decode: newBudget(bodiesDecoded, bodiesDecoded/2), answers: newBudget(AnswersInMaking, answersShare),
 	}
 	if m.now == nil {

@@ -15,7 +15,9 @@ import (
 type state struct {
 	id      string
 	w       *writer
-	request *http.Request // as it arrived, for ClientIP and its kin
+	request *http.Request // as it arrived
+	client  string        // for ClientIP
+	overTLS bool          // for OverTLS
 	me      bool          // the path came as /apiv1/me/…
 	caller  *access.Caller
 	decoded func()                               // the body has been decoded; nil: it was small
