@@ -16,7 +16,7 @@ import (
 )
 
 func auditCommand(environ []string) *cobra.Command {
-	cmd := group("audit", "Read and verify the audit log", "  certharbor audit verify", auditVerify(environ), auditAccept(environ))
+	cmd := group("audit", "Read and verify the audit log", "  certharbor audit verify", auditList(environ), auditVerify(environ), auditAccept(environ))
 	for _, sub := range cmd.Commands() {
 		app.OperatorFlags(sub.Flags())
 	}

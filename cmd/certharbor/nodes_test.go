@@ -118,7 +118,7 @@ func TestTwoNodes(t *testing.T) {
 		me.at(s).refusedWith(t, "GET", "/auth/profile", http.StatusUnauthorized)
 		again.at(s).must("GET", "/auth/profile", nil, http.StatusOK, nil)
 	}
-	out, err := exec.CommandContext(t.Context(), "certharbor", "user", "disable", "me@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "certharbor", "user", "disable", "--force", "me@example.org", "--db", database, "--data", t.TempDir(), "--master-key-file", key).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -138,20 +138,38 @@ func userApprove(environ []string) *cobra.Command {
 }
 
 func userDisable(environ []string) *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	cmd := &cobra.Command{
 		Use: "disable USER", Short: "Disable a user and end all of the user's sessions",
-		Long: "Disable a user, named by id or e-mail address, and end all of the user's sessions at once.", Example: "  certharbor user disable me@example.org",
-		Args: cobra.ExactArgs(1),
+		Long: `Disable a user, named by id or e-mail address. Sessions, API keys and devices stop at
+once; renewals go on for 30 days.`,
+		Example: "  certharbor user disable me@example.org",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withUsers(cmd, environ, func(users *identity.Service) error {
 				u, err := users.FindUser(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return users.DisableUser(cmd.Context(), u.ID)
+				_, err = users.ChangeUser(cmd.Context(), u.ID, identity.UserChange{Disabled: new(true), Force: force})
+				return unlessForced(err)
 			})
 		},
 	}
+	forceFlag(cmd, &force)
+	return cmd
+}
+
+func forceFlag(cmd *cobra.Command, force *bool) {
+	cmd.Flags().BoolVar(force, "force", false, "also when it is the last administrator")
+}
+
+// unlessForced says how the operator gets past the last administrator.
+func unlessForced(err error) error {
+	if fault.Is(err, fault.CodeConflict) {
+		return fmt.Errorf("%s Or add --force", fault.As(err).What)
+	}
+	return err
 }
 
 func userEnable(environ []string) *cobra.Command {
@@ -172,7 +190,7 @@ func userEnable(environ []string) *cobra.Command {
 }
 
 func userSetAdmin(environ []string) *cobra.Command {
-	var off bool
+	var off, force bool
 	cmd := &cobra.Command{
 		Use: "set-admin USER", Short: "Make a user an administrator, or no longer one",
 		Long:    "Give a user, named by id or e-mail address, the role admin, or take it away with --off. The user's sessions end, so that the next sign-in has it.",
@@ -184,11 +202,13 @@ func userSetAdmin(environ []string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return users.SetAdmin(cmd.Context(), u.ID, !off)
+				_, err = users.ChangeUser(cmd.Context(), u.ID, identity.UserChange{Admin: new(!off), Force: force})
+				return unlessForced(err)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&off, "off", false, "take the role away")
+	forceFlag(cmd, &force)
 	return cmd
 }
 

@@ -205,7 +205,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		Names: s.names,
 	})
 	s.certs.SetIssuer(s.issuance)
-	s.administration = administration.NewService(administration.Deps{Identity: s.identity})
+	s.administration = administration.NewService(administration.Deps{DB: a.db, Audit: trail, Identity: s.identity, Log: a.log, Now: a.now, Parts: a.parts()})
 	return nil
 }
 

@@ -97,11 +97,22 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 					continue
 				}
 				var actions []string
+				told := 0
 				for _, e := range w.entries(db, "request_id = $1", answer.header.Get("X-Request-Id")) {
+					if o.rule.TakesAdmins() && e.user != w.admin.UserID { // and once more in the user's own log
+						if e.actor != fmt.Sprintf("administrator %d", w.admin.UserID) {
+							t.Errorf("%s: %s is by %q in the log of the user", name, e.action, e.actor)
+						}
+						told++
+						continue
+					}
 					actions = append(actions, e.action)
-					if e.actor != a.actor || e.user != a.r.UserID {
+					if e.actor != a.actor || e.user != a.owner().UserID {
 						t.Errorf("%s: %s is by %q in the log of user %d, want user %d", name, e.action, e.actor, e.user, a.r.UserID)
 					}
+				}
+				if o.rule.TakesAdmins() && told != len(actions) {
+					t.Errorf("%s: %d entries in the user's log, %d in the administrator's", name, told, len(actions))
 				}
 				if got := strings.Join(actions, " "); got != want.actions {
 					t.Errorf("%s: recorded %q, want %q", name, got, want.actions)
@@ -147,6 +158,14 @@ func (w *world) attempts(db *sqldb.DB, o *operation) (list []*attempt) {
 		w.t.Fatalf("%s takes no credential that there is", o.line())
 	}
 	return list
+}
+
+// owner is whose log has the session's own entries.
+func (a *attempt) owner() *resident {
+	if a.o.rule.TakesAdmins() {
+		return a.w.admin
+	}
+	return a.r
 }
 
 // signIn gives the attempt a session of its own.

@@ -36,6 +36,11 @@ var auditedRoutes = map[string]traced{
 	"POST /apiv1/device/registration": {actions: "device.register", do: register},
 	"POST /apiv1/devices/self/notify": {why: "what a device reports of itself changes nothing of the user's"},
 
+	"POST /apiv1/admin/users":                                   {actions: "user.create", body: func(*attempt) any { return map[string]any{"email": freshPublicID() + "@example.org"} }},
+	"PATCH /apiv1/admin/users/{user_id}":                        {actions: "user.set_admin"},
+	"POST /apiv1/admin/users/{user_id}/sign-out":                {actions: "user.sign_out"},
+	"POST /apiv1/admin/users/{user_id}/resend-activation-email": {actions: "user.invite", prepare: invited},
+
 	"POST U/acme-accounts":                     {actions: "acme_account.create"},
 	"PUT U/acme-accounts/{acme_account_id}":    {actions: "acme_account.update"},
 	"DELETE U/acme-accounts/{acme_account_id}": {actions: "acme_account.delete", prepare: newAccount},
@@ -85,6 +90,14 @@ var auditedRoutes = map[string]traced{
 	"POST /auth/webauthn/register/verify":               {elsewhere: "passkeys.TestLifeOfAPasskey: it takes an authenticator"},
 	"POST /auth/webauthn/step-up/verify":                {elsewhere: "passkeys.TestLifeOfAPasskey: it takes an authenticator"},
 	"DELETE /auth/webauthn/credentials/{credential_id}": {elsewhere: "passkeys.TestLifeOfAPasskey: it takes a passkey"},
+}
+
+// invited makes a user who has not confirmed the address.
+func invited(a *attempt) {
+	a.w.t.Helper()
+	var made struct{ ID int64 }
+	a.c.do("POST", "/apiv1/admin/users", map[string]any{"email": freshPublicID() + "@example.org"}, 201).data(a.w.t, &made)
+	a.ids["user_id"] = strconv.FormatInt(made.ID, 10)
 }
 
 func freshPublicID() string {

@@ -48,6 +48,12 @@ var examples = map[string][]func(r *resident) any{
 	"POST U/install-config-update/{device_public_id}": {func(*resident) any {
 		return map[string]any{"patches": []any{map[string]any{"ob_type": "cert", "ob_id": 1, "enabled": true}}}
 	}},
+	"POST /apiv1/admin/users": {func(*resident) any {
+		return map[string]any{"email": "invited@example.org", "name": "invited", "roles": []any{"admin"}}
+	}},
+	"PATCH /apiv1/admin/users/{user_id}": {func(*resident) any {
+		return map[string]any{"roles": []any{"admin"}, "reason": "for a test"}
+	}},
 	"POST U/apikeys": {keyExample},
 	"PATCH U/apikeys/{apikey_id}": {func(*resident) any {
 		return map[string]any{"permissions": []any{permission("devices", "*", "read")}}

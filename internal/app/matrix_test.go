@@ -22,7 +22,6 @@ type matrix struct {
 	*world
 	columns  []matrixColumn
 	carol    *resident
-	erin     *resident            // whom the administrator looks after
 	imported map[*resident]string // ids of certificates with their key, assigned to the device
 	clock    *skew
 	made     map[string]*apiKey
@@ -43,8 +42,7 @@ func newMatrix(t *testing.T, db sqldb.Config) *matrix {
 	m.world = newWorldWith(t, c, app.Options{Now: m.clock.now})
 	m.db = m.database()
 	m.carol = m.settle("carol@example.org", publicID(0xc))
-	m.erin = m.settle("erin@example.org", publicID(0xe))
-	for _, r := range []*resident{m.alice, m.bob, m.carol, m.erin} {
+	for _, r := range []*resident{m.alice, m.bob, m.carol} {
 		id := r.imported()
 		m.imported[r] = strconv.FormatInt(id, 10)
 		r.do("POST", "/apiv1/me/devices/"+r.ids["device_id"]+"/certificates", map[string]any{"cert_id": id}, 204)

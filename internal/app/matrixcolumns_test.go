@@ -40,7 +40,7 @@ func (m *matrix) makeColumns(t *testing.T) []matrixColumn {
 		{name: "session", meaning: "the user's own session", rule: sessionRule, with: m.ownSession, owner: m.alice},
 		{name: "s:stale", meaning: "the user's own session, an hour after the sign-in; what it is not too old for was tried with GET alone", rule: staleRule, with: m.staleSession},
 		{name: "s:other", meaning: "the session of another user", rule: otherSessionRule, with: m.otherSession},
-		{name: "s:admin", meaning: "the session of an administrator who has just used a passkey; the objects are another user's", rule: adminRule, with: m.adminSession, owner: m.erin},
+		{name: "s:admin", meaning: "the session of an administrator who has just used a passkey; the objects are another user's", rule: adminRule, with: m.adminSession},
 		{name: "s:admin aal1", meaning: "the session of an administrator who has just entered the password", rule: weakAdminRule, with: m.adminAtAAL1},
 		{name: "s:admin stale", meaning: "the session of an administrator who used a passkey an hour ago", rule: weakAdminRule, with: m.staleAdmin},
 		dead("s:expired", "a session that nobody used for 31 days", d.lateSession),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
@@ -13,6 +14,7 @@ import (
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
+	"certharbor.dev/certharbor/internal/web"
 )
 
 // Users opens the users of the settings' database for an operator command. It
@@ -61,6 +63,30 @@ func VerifyAudit(ctx context.Context, c Config, v audit.Verification) (*audit.Ve
 	trail := operatorLog(ctx, c, db)
 	v.Users = userIDs(db, trail)
 	return trail.Verify(ctx, v)
+}
+
+// ListAudit returns the newest entries, newest first: of a user, named by id or
+// address, or of nobody ("").
+func ListAudit(ctx context.Context, c Config, user string, f audit.Filter, limit int64) ([]audit.AdminRecord, error) {
+	log := slog.New(slog.DiscardHandler)
+	db, err := OpenDatabase(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	var id int64
+	if user != "" {
+		// The log of a user who was deleted is still there, by the id.
+		if id, err = strconv.ParseInt(user, 10, 64); err != nil {
+			found, err := identity.NewService(identity.Deps{DB: db, Log: log, Now: time.Now}).FindUser(ctx, user)
+			if err != nil {
+				return nil, err
+			}
+			id = found.ID
+		}
+	}
+	records, _, err := audit.Reading(db).ListAll(ctx, id, f, web.Page{Limit: limit})
+	return records, err
 }
 
 // AcceptAudit takes the audit log of the settings' database as it is for the

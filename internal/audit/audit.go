@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +56,9 @@ func New(now func() time.Time) *Log {
 func Closed(err error) *Log { return &Log{closed: err} }
 
 // Record appends e at the end of tx. The actor is the caller of ctx; without
-// one "anonymous" in a request, and "system" elsewhere. Refusals, whose actions
+// one "anonymous" in a request, and "system" elsewhere. What an administrator does
+// to another user stands in the logs of both: in the user's by the id of the
+// administrator, without the address and the program. Refusals, whose actions
 // end in "refused", are left out when there are too many of them (see refusals).
 func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 	if l.closed != nil {
@@ -78,10 +81,17 @@ func (l *Log) Record(ctx context.Context, tx *sqldb.Tx, e Entry) error {
 			return fmt.Errorf("audit %s: %w", e.Action, err)
 		}
 	}
-	tx.AtEnd(l, row{
+	r := row{
 		chain: chain{user: e.UserID}, at: now.UnixMilli(), actor: actor, action: e.Action, object: clean(e.Object), detail: string(detail),
 		requestID: web.RequestID(ctx), ip: web.ClientIP(ctx), userAgent: web.UserAgent(ctx),
-	}, l.appendAll)
+	}
+	if admin, ok := administrator(ctx, e.UserID); ok {
+		own := r
+		own.user = admin
+		tx.AtEnd(l, own, l.appendAll)
+		r.actor, r.ip, r.userAgent = fmt.Sprintf("administrator %d", admin), "", ""
+	}
+	tx.AtEnd(l, r, l.appendAll)
 	return nil
 }
 
@@ -105,6 +115,17 @@ func (l *Log) actor(ctx context.Context) string {
 		return "worker"
 	}
 	return fmt.Sprintf("session %d", c.SessionID)
+}
+
+// administrator is who looks after the user of the entry, if the caller is not
+// that user.
+func administrator(ctx context.Context, user int64) (id int64, ok bool) {
+	c := access.From(ctx)
+	ok = c != nil && c.Kind == access.KindSession && user != 0 && c.UserID != user && slices.Contains(c.Roles, access.RoleAdmin)
+	if !ok {
+		return 0, false
+	}
+	return c.UserID, true
 }
 
 // clip shortens what a client says to so many bytes.

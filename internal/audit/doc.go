@@ -7,6 +7,7 @@
 // was known.
 //
 //	GET /apiv1/users/{user_id}/audit-log   the caller's own log, newest first
+//	GET /apiv1/admin/audit-log             what belongs to no user, or a user's
 //
 // # The chains
 //

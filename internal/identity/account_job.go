@@ -109,7 +109,10 @@ func (s *Service) sendReset(ctx context.Context, tx *sqldb.Tx, r takeAccountRequ
 	if err != nil {
 		return fmt.Errorf("read a user: %w", err)
 	}
-	if s.statusAfterReset(Status(user.Status)) == "" {
+	if r.Kind == kindInvite {
+		return s.post(ctx, tx, user.ID, "invitation", r.Email, s.inviteLetter(code))
+	}
+	if s.statusAfterReset(Status(user.Status), user.InvitedAt > 0) == "" {
 		return nil
 	}
 	if err := s.post(ctx, tx, user.ID, "reset-code", r.Email, s.resetLetter(code, r.Ip)); err != nil {

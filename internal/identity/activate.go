@@ -125,7 +125,7 @@ func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) (
 	if err != nil {
 		return 0, err
 	}
-	status := s.statusAfterReset(user.Status)
+	status := s.statusAfterReset(user.Status, user.invited)
 	if status == "" {
 		return 0, errCode
 	}
@@ -152,9 +152,11 @@ func (s *Service) reset(ctx context.Context, tx *sqldb.Tx, email, hash string) (
 
 // statusAfterReset is what a user becomes who has proved the address with a code
 // for a new password, "" for who must not have one. It admits nobody whom the
-// code of a registration would not.
-func (s *Service) statusAfterReset(status Status) Status {
+// code of a registration would not, but for those whom an administrator invited.
+func (s *Service) statusAfterReset(status Status, invited bool) Status {
 	switch {
+	case status == StatusInactive && invited:
+		return StatusActive
 	case status == StatusDisabled, status == StatusInactive && s.registration == RegistrationClosed:
 		return ""
 	case status == StatusInactive:

@@ -14,4 +14,7 @@ type userRow struct {
 	Roles              string
 	CreatedAt          int64
 	UpdatedAt          int64
+	DisabledAt         int64
+	RenewalsHeldAt     int64
+	InvitedAt          int64
 }

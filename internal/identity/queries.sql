@@ -13,22 +13,22 @@ RETURNING id;
 DELETE FROM users WHERE email = $1 AND email <> '' AND status = 'INACTIVE';
 
 -- name: userByEmail :one
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE email = $1 AND email <> '';
 
 -- name: userByID :one
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE id = $1;
 
 -- name: userIDByName :one
 SELECT id FROM users WHERE lower(name) = lower($1) AND name <> '';
 
 -- name: listUsers :many
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE id > sqlc.arg(after) ORDER BY id LIMIT CAST(sqlc.arg(page_size) AS BIGINT);
 
 -- name: setUserStatus :execrows
-UPDATE users SET status = $1, updated_at = $2 WHERE id = $3;
+UPDATE users SET status = sqlc.arg(status), disabled_at = sqlc.arg(disabled_at), updated_at = sqlc.arg(updated_at) WHERE id = sqlc.arg(id);
 
 -- name: setUserRoles :execrows
 UPDATE users SET roles = $1, updated_at = $2 WHERE id = $3;
@@ -137,7 +137,7 @@ SELECT key_sealed FROM code_keys WHERE id = $1;
 INSERT INTO code_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING;
 
 -- name: administrators :many
-SELECT id FROM users WHERE roles <> '[]' AND roles LIKE '%"admin"%' ORDER BY id LIMIT CAST(sqlc.arg(most) AS BIGINT);
+SELECT id FROM users WHERE id > 0 AND roles <> '[]' AND roles LIKE '%"admin"%' AND status = 'ACTIVE' ORDER BY id LIMIT CAST(sqlc.arg(most) AS BIGINT);
 
 -- name: insertSetupToken :exec
 INSERT INTO setup_tokens (token_hash, created_at) VALUES ($1, $2);
@@ -162,9 +162,18 @@ ORDER BY id DESC LIMIT CAST(sqlc.arg(page_size) AS BIGINT) OFFSET CAST(sqlc.arg(
 -- name: deleteOtherSessions :execrows
 DELETE FROM sessions WHERE user_id = $1 AND id <> $2;
 
--- name: countUsers :one
-SELECT COUNT(*) FROM users WHERE id > 0;
+-- name: insertInvitedUser :one
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at, invited_at)
+VALUES (sqlc.arg(email), sqlc.arg(name), '', '', 'INACTIVE', sqlc.arg(roles), sqlc.arg(now), sqlc.arg(now), sqlc.arg(now))
+RETURNING id;
 
--- name: pageOfUsers :many
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
-FROM users WHERE id > 0 ORDER BY id LIMIT CAST(sqlc.arg(page_size) AS BIGINT) OFFSET CAST(sqlc.arg(page_start) AS BIGINT);
+-- name: disabledUsers :many
+SELECT id FROM users WHERE disabled_at > 0 AND disabled_at <= sqlc.arg(before) AND renewals_held_at = 0
+ORDER BY disabled_at LIMIT CAST(sqlc.arg(page_size) AS BIGINT);
+
+-- name: enabledUsersHeld :many
+SELECT id FROM users WHERE renewals_held_at > 0 AND id > sqlc.arg(after) AND disabled_at = 0
+ORDER BY id LIMIT CAST(sqlc.arg(page_size) AS BIGINT);
+
+-- name: setRenewalsHeld :execrows
+UPDATE users SET renewals_held_at = sqlc.arg(held_at) WHERE id = sqlc.arg(id) AND (renewals_held_at > 0) <> (CAST(sqlc.arg(held_at) AS BIGINT) > 0);

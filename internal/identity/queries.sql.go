@@ -38,7 +38,7 @@ func (q *Queries) activateUser(ctx context.Context, arg activateUserParams) (int
 }
 
 const administrators = `-- name: administrators :many
-SELECT id FROM users WHERE roles <> '[]' AND roles LIKE '%"admin"%' ORDER BY id LIMIT CAST($1 AS BIGINT)
+SELECT id FROM users WHERE id > 0 AND roles <> '[]' AND roles LIKE '%"admin"%' AND status = 'ACTIVE' ORDER BY id LIMIT CAST($1 AS BIGINT)
 `
 
 func (q *Queries) administrators(ctx context.Context, most int64) ([]int64, error) {
@@ -75,17 +75,6 @@ type countSessionsParams struct {
 
 func (q *Queries) countSessions(ctx context.Context, arg countSessionsParams) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countSessions, arg.UserID, arg.Now)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countUsers = `-- name: countUsers :one
-SELECT COUNT(*) FROM users WHERE id > 0
-`
-
-func (q *Queries) countUsers(ctx context.Context) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countUsers)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -256,6 +245,72 @@ func (q *Queries) deleteUnconfirmedUsers(ctx context.Context, updatedAt int64) (
 	return result.RowsAffected()
 }
 
+const disabledUsers = `-- name: disabledUsers :many
+SELECT id FROM users WHERE disabled_at > 0 AND disabled_at <= $1 AND renewals_held_at = 0
+ORDER BY disabled_at LIMIT CAST($2 AS BIGINT)
+`
+
+type disabledUsersParams struct {
+	Before   int64
+	PageSize int64
+}
+
+func (q *Queries) disabledUsers(ctx context.Context, arg disabledUsersParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, disabledUsers, arg.Before, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const enabledUsersHeld = `-- name: enabledUsersHeld :many
+SELECT id FROM users WHERE renewals_held_at > 0 AND id > $1 AND disabled_at = 0
+ORDER BY id LIMIT CAST($2 AS BIGINT)
+`
+
+type enabledUsersHeldParams struct {
+	After    int64
+	PageSize int64
+}
+
+func (q *Queries) enabledUsersHeld(ctx context.Context, arg enabledUsersHeldParams) ([]int64, error) {
+	rows, err := q.db.QueryContext(ctx, enabledUsersHeld, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertAccountRequest = `-- name: insertAccountRequest :one
 INSERT INTO account_requests (kind, email, name, country_of_residence, password, ip, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -354,6 +409,31 @@ func (q *Queries) insertFederatedUser(ctx context.Context, arg insertFederatedUs
 		arg.Email,
 		arg.Name,
 		arg.Status,
+		arg.Now,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const insertInvitedUser = `-- name: insertInvitedUser :one
+INSERT INTO users (email, name, country_of_residence, password, status, roles, created_at, updated_at, invited_at)
+VALUES ($1, $2, '', '', 'INACTIVE', $3, $4, $4, $4)
+RETURNING id
+`
+
+type insertInvitedUserParams struct {
+	Email string
+	Name  string
+	Roles string
+	Now   int64
+}
+
+func (q *Queries) insertInvitedUser(ctx context.Context, arg insertInvitedUserParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, insertInvitedUser,
+		arg.Email,
+		arg.Name,
+		arg.Roles,
 		arg.Now,
 	)
 	var id int64
@@ -537,7 +617,7 @@ func (q *Queries) listSessions(ctx context.Context, arg listSessionsParams) ([]l
 }
 
 const listUsers = `-- name: listUsers :many
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
 `
 
@@ -565,49 +645,9 @@ func (q *Queries) listUsers(ctx context.Context, arg listUsersParams) ([]userRow
 			&i.Roles,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const pageOfUsers = `-- name: pageOfUsers :many
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
-FROM users WHERE id > 0 ORDER BY id LIMIT CAST($2 AS BIGINT) OFFSET CAST($1 AS BIGINT)
-`
-
-type pageOfUsersParams struct {
-	PageStart int64
-	PageSize  int64
-}
-
-func (q *Queries) pageOfUsers(ctx context.Context, arg pageOfUsersParams) ([]userRow, error) {
-	rows, err := q.db.QueryContext(ctx, pageOfUsers, arg.PageStart, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []userRow
-	for rows.Next() {
-		var i userRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Email,
-			&i.Name,
-			&i.CountryOfResidence,
-			&i.Password,
-			&i.Status,
-			&i.Roles,
-			&i.CreatedAt,
-			&i.UpdatedAt,
+			&i.DisabledAt,
+			&i.RenewalsHeldAt,
+			&i.InvitedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -796,6 +836,23 @@ func (q *Queries) sessionByID(ctx context.Context, arg sessionByIDParams) (sessi
 	return i, err
 }
 
+const setRenewalsHeld = `-- name: setRenewalsHeld :execrows
+UPDATE users SET renewals_held_at = $1 WHERE id = $2 AND (renewals_held_at > 0) <> (CAST($1 AS BIGINT) > 0)
+`
+
+type setRenewalsHeldParams struct {
+	HeldAt int64
+	ID     int64
+}
+
+func (q *Queries) setRenewalsHeld(ctx context.Context, arg setRenewalsHeldParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, setRenewalsHeld, arg.HeldAt, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const setUserPassword = `-- name: setUserPassword :execrows
 UPDATE users SET password = $1, updated_at = $2 WHERE id = $3
 `
@@ -833,17 +890,23 @@ func (q *Queries) setUserRoles(ctx context.Context, arg setUserRolesParams) (int
 }
 
 const setUserStatus = `-- name: setUserStatus :execrows
-UPDATE users SET status = $1, updated_at = $2 WHERE id = $3
+UPDATE users SET status = $1, disabled_at = $2, updated_at = $3 WHERE id = $4
 `
 
 type setUserStatusParams struct {
-	Status    string
-	UpdatedAt int64
-	ID        int64
+	Status     string
+	DisabledAt int64
+	UpdatedAt  int64
+	ID         int64
 }
 
 func (q *Queries) setUserStatus(ctx context.Context, arg setUserStatusParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, setUserStatus, arg.Status, arg.UpdatedAt, arg.ID)
+	result, err := q.db.ExecContext(ctx, setUserStatus,
+		arg.Status,
+		arg.DisabledAt,
+		arg.UpdatedAt,
+		arg.ID,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -1047,7 +1110,7 @@ func (q *Queries) useSetupToken(ctx context.Context, tokenHash []byte) (int64, e
 }
 
 const userByEmail = `-- name: userByEmail :one
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE email = $1 AND email <> ''
 `
 
@@ -1064,12 +1127,15 @@ func (q *Queries) userByEmail(ctx context.Context, email string) (userRow, error
 		&i.Roles,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.RenewalsHeldAt,
+		&i.InvitedAt,
 	)
 	return i, err
 }
 
 const userByID = `-- name: userByID :one
-SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at
+SELECT id, email, name, country_of_residence, password, status, roles, created_at, updated_at, disabled_at, renewals_held_at, invited_at
 FROM users WHERE id = $1
 `
 
@@ -1086,6 +1152,9 @@ func (q *Queries) userByID(ctx context.Context, id int64) (userRow, error) {
 		&i.Roles,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.RenewalsHeldAt,
+		&i.InvitedAt,
 	)
 	return i, err
 }

@@ -52,6 +52,7 @@ func (r userRow) user() (User, error) {
 	return User{
 		ID: r.ID, Email: r.Email, Name: r.Name, Roles: roles, CountryOfResidence: r.CountryOfResidence,
 		Status: Status(r.Status), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		invited: r.InvitedAt > 0,
 	}, nil
 }
 

@@ -34,6 +34,8 @@ type User struct {
 	Status             Status   `json:"status"`
 	CreatedAt          int64    `json:"created_at" doc:"Unix ms"`
 	UpdatedAt          int64    `json:"updated_at" doc:"Unix ms"`
+
+	invited bool // by an administrator
 }
 
 const (

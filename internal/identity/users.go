@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -145,47 +144,22 @@ func found(row userRow, err error) (User, error) {
 	return row.user()
 }
 
-// DisableUser keeps the user from signing in and ends all sessions, on every
-// node at once. 5003 when there is no such user.
+// DisableUser is ChangeUser, also of the last administrator.
 func (s *Service) DisableUser(ctx context.Context, id int64) error {
-	return s.change(ctx, id, "user.disable", func(tx *sqldb.Tx, _ User) (int64, error) {
-		return New(tx).setUserStatus(ctx, setUserStatusParams{ID: id, Status: string(StatusDisabled), UpdatedAt: s.now().UnixMilli()})
-	})
+	_, err := s.ChangeUser(ctx, id, UserChange{Disabled: new(true), Force: true})
+	return err
 }
 
-// EnableUser lets a DISABLED user sign in again; for any other it changes
-// nothing. 5003 when there is no such user.
+// EnableUser is ChangeUser. A user who is not DISABLED stays so.
 func (s *Service) EnableUser(ctx context.Context, id int64) error {
-	return s.change(ctx, id, "user.enable", func(tx *sqldb.Tx, user User) (int64, error) {
-		if user.Status != StatusDisabled {
-			return 0, nil
-		}
-		return New(tx).setUserStatus(ctx, setUserStatusParams{ID: id, Status: string(StatusActive), UpdatedAt: s.now().UnixMilli()})
-	})
+	_, err := s.ChangeUser(ctx, id, UserChange{Disabled: new(false)})
+	return err
 }
 
-// SetAdmin makes the user an administrator, or no longer one. All sessions end:
-// what they were made for has changed. For a user who is that already it
-// changes nothing. 5003 when there is no such user.
+// SetAdmin is ChangeUser, also of the last administrator.
 func (s *Service) SetAdmin(ctx context.Context, id int64, admin bool) error {
-	action := "user.set_admin"
-	if !admin {
-		action = "user.unset_admin"
-	}
-	return s.change(ctx, id, action, func(tx *sqldb.Tx, user User) (int64, error) {
-		if slices.Contains(user.Roles, RoleAdmin) == admin {
-			return 0, nil
-		}
-		roles := slices.DeleteFunc(slices.Clone(user.Roles), func(role string) bool { return role == RoleAdmin })
-		if admin {
-			roles = append(roles, RoleAdmin)
-		}
-		text, err := wordsText(roles)
-		if err != nil {
-			return 0, err
-		}
-		return New(tx).setUserRoles(ctx, setUserRolesParams{ID: id, Roles: text, UpdatedAt: s.now().UnixMilli()})
-	})
+	_, err := s.ChangeUser(ctx, id, UserChange{Admin: &admin, Force: true})
+	return err
 }
 
 // SetPassword gives the user another password, ends all sessions and forgets

@@ -34,6 +34,15 @@ func (d Dialect) ForUpdate() string {
 	return ""
 }
 
+// ByBytes gives the text of a query that compares texts COLLATE "C", byte by
+// byte. SQLite does so without being told, and knows no collation of the name.
+func (d Dialect) ByBytes(query string) string {
+	if d == SQLite {
+		return strings.ReplaceAll(query, ` COLLATE "C"`, "")
+	}
+	return query
+}
+
 // SkipLocked is ForUpdate for workers that share a queue: rows that another
 // transaction holds are passed over.
 func (d Dialect) SkipLocked() string {

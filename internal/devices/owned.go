@@ -1,0 +1,25 @@
+package devices
+
+import (
+	"context"
+
+	"certharbor.dev/certharbor/internal/sqldb"
+)
+
+const (
+	countOwnedSQL   = `SELECT COUNT(*) FROM devices WHERE user_id = $1`
+	eraseDevicesSQL = `DELETE FROM devices WHERE id IN (SELECT id FROM devices WHERE user_id = $1 ORDER BY id LIMIT $2)`
+	eraseLoginsSQL  = `DELETE FROM device_logins WHERE id IN (SELECT id FROM device_logins WHERE user_id = $1 LIMIT $2)`
+	eraseCodesSQL   = `DELETE FROM registration_codes WHERE id IN (SELECT id FROM registration_codes WHERE user_id = $1 LIMIT $2)`
+)
+
+// CountOwned counts the user's devices.
+func (s *Service) CountOwned(ctx context.Context, q sqldb.Querier, userID int64) (int64, error) {
+	return sqldb.CountOwned(ctx, q, countOwnedSQL, userID)
+}
+
+// EraseOwned deletes at most limit of each kind of what the area keeps of the
+// user, who is being deleted, and reports whether there may be more.
+func (s *Service) EraseOwned(ctx context.Context, tx *sqldb.Tx, userID, limit int64) (more bool, err error) {
+	return sqldb.EraseOwned(ctx, tx, userID, limit, eraseDevicesSQL, eraseLoginsSQL, eraseCodesSQL)
+}
