@@ -47,6 +47,9 @@ func configCommand(environ []string) *cobra.Command {
 			for _, line := range c.Shown() {
 				fmt.Fprintln(cmd.OutOrStdout(), line)
 			}
+			for _, warning := range c.Warnings() {
+				fmt.Fprintln(cmd.OutOrStdout(), "warning: "+warning)
+			}
 			if err := c.Check(); err != nil {
 				return fmt.Errorf("these settings will not do:\n%w", err)
 			}

@@ -231,7 +231,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	}
 	m := web.New(web.Options{
 		Proxies: proxies,
-		Log:     a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now, Refused: s.audit.RefuseAccess,
+		Log:     a.log, Version: version, HTTPS: a.config.HTTPS(), Now: a.now, Refused: s.audit.RefuseAccess, Known: showed,
 		Auth: web.Authenticator{Session: s.identity.Session, Device: s.devices.AuthenticateDevice, Key: s.apikeys.Authenticate, Worker: noWorkers},
 	})
 	mountHealth(m, a.db, version)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -55,6 +56,8 @@ type Config struct {
 	Solana             string   `koanf:"solana"`
 	ProviderAllowCIDRs []string `koanf:"provider-allow-cidrs"`
 
+	MaxConnections int `koanf:"max-connections"`
+
 	LogLevel  string `koanf:"log-level"`
 	LogFormat string `koanf:"log-format"`
 }
@@ -86,6 +89,7 @@ func Flags(f *pflag.FlagSet) {
 	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
 	f.String("solana", "on", "sign in with a Solana wallet, on or off; on,registration=open lets new users in")
 	f.StringSlice("provider-allow-cidrs", nil, "special `ranges` that the providers to sign in with may be in")
+	f.Int("max-connections", defaultConnections, "most `connections` at once on all listeners, idle ones are closed first")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "json", "json or text")
 }
@@ -124,9 +128,10 @@ func Load(f *pflag.FlagSet, environ []string) (Config, error) {
 	if path == "" {
 		path = fromEnv.String("config")
 	}
+	misspelt := unknownVariables(f, environ)
 	if path != "" {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-			return Config{}, fmt.Errorf("read settings file: %w", err)
+			return Config{}, errors.Join(misspelt, fmt.Errorf("read settings file: %w", err))
 		}
 		if err := flattenSignIn(k); err != nil {
 			return Config{}, fmt.Errorf("settings file: %w", err)
@@ -140,15 +145,37 @@ func Load(f *pflag.FlagSet, environ []string) (Config, error) {
 	}
 	var c Config
 	if err := k.Unmarshal("", &c); err != nil {
-		return Config{}, fmt.Errorf("settings: %w", err)
+		return Config{}, errors.Join(misspelt, unknownKeys(k, f), fmt.Errorf("settings: %w", err))
 	}
-	return c, unknownKeys(k, f)
+	return c, errors.Join(misspelt, unknownKeys(k, f))
 }
 
-// fromEnvironment turns CERTHARBOR_HTTP01_LISTEN into http01-listen. Other
-// programs of the suite have variables of their own, which are passed over.
+// agentPrefix begins the variables of certharbor-agent, which are not the
+// server's business.
+const agentPrefix = envPrefix + "AGENT_"
+
+// unknownVariables refuses misspelt variables.
+func unknownVariables(f *pflag.FlagSet, environ []string) error {
+	var errs []error
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, agentPrefix) {
+			continue
+		}
+		if f.Lookup(settingOf(name)) == nil || strings.ToUpper(name) != name {
+			errs = append(errs, fmt.Errorf("%s: no such setting; see certharbor serve --help", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func settingOf(variable string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, envPrefix)), "_", "-")
+}
+
+// fromEnvironment turns CERTHARBOR_HTTP01_LISTEN into http01-listen.
 func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
-	key := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, envPrefix)), "_", "-")
+	key := settingOf(name)
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
@@ -170,6 +197,17 @@ func unknownKeys(k *koanf.Koanf, f *pflag.FlagSet) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Warnings are sentences about settings that work and are not safe.
+func (c Config) Warnings() []string {
+	host, _, err := net.SplitHostPort(c.Listen)
+	address, _ := netip.ParseAddr(host)
+	if err != nil || host == "localhost" || address.Unmap().IsLoopback() {
+		return nil
+	}
+	return []string{"listen: " + c.Listen + " takes plain HTTP from other machines, so that passwords and keys can be read on the way; " +
+		"listen on 127.0.0.1 behind a TLS proxy, or use --tls-listen"}
 }
 
 // Check lists everything that is wrong with the settings, or returns nil.
@@ -227,6 +265,9 @@ func (c Config) Check() error {
 	}
 	if err := c.checkNames(); err != nil {
 		errs = append(errs, err) // which names the settings
+	}
+	if c.MaxConnections != 0 && c.MaxConnections < 64 {
+		bad("max-connections", "must be at least 64")
 	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
@@ -320,6 +361,6 @@ func (c Config) Shown() []string {
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
 		"name-policy: " + c.namePolicy(), "claim-directories: " + strings.Join(c.ClaimDirectories, ","),
-		"log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
+		"max-connections: " + strconv.Itoa(c.MaxConnections), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

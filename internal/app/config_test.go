@@ -28,7 +28,7 @@ func TestFlagWinsOverEnvironmentOverFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := load(t, []string{"CERTHARBOR_LISTEN=127.0.0.1:2", "CERTHARBOR_DATA=from-env", "CERTHARBOR_HTTP01_LISTEN=:80", "CERTHARBOR_STATE=/other/program"},
+	c, err := load(t, []string{"CERTHARBOR_LISTEN=127.0.0.1:2", "CERTHARBOR_DATA=from-env", "CERTHARBOR_HTTP01_LISTEN=:80", "CERTHARBOR_AGENT_STATE=/other/program"},
 		"--config", file, "--listen", "127.0.0.1:3")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -27,6 +28,9 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 	}
 	log := newLogger(c, stderr)
 	captureLibraryLog(log)
+	for _, warning := range c.Warnings() {
+		log.Warn(warning)
+	}
 	if err := prepareFolder(c.Data); err != nil {
 		return err
 	}
@@ -55,6 +59,10 @@ func Serve(ctx context.Context, c Config, version string, environ []string, stdo
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
+	limitMemory(environ, c.MaxConnections)
+	trimming, stopTrimming := context.WithCancel(ctx)
+	defer stopTrimming()
+	go trimMemory(trimming)
 	failed := make(chan error, len(servers))
 	for _, s := range servers {
 		go func() { failed <- s.serve() }()
@@ -124,15 +132,17 @@ func (s *server) serve() error {
 // listen opens every configured address before anything is served.
 func (a *App) listen() ([]*server, error) {
 	var servers []*server
+	all := newConnections(cmp.Or(a.config.MaxConnections, defaultConnections), strangersConnections)
 	open := func(address string, h http.Handler, config *tls.Config) error {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", address, err)
 		}
+		l = bounded{l, all}
 		if config != nil {
 			l = tls.NewListener(l, config)
 		}
-		servers = append(servers, &server{listener: l, http: httpServer(h, a.log)})
+		servers = append(servers, &server{listener: l, http: httpServer(h, a.log, all)})
 		return nil
 	}
 	err := open(a.config.Listen, a, nil)
@@ -154,7 +164,7 @@ func (a *App) listen() ([]*server, error) {
 	return servers, nil
 }
 
-func httpServer(h http.Handler, log *slog.Logger) *http.Server {
+func httpServer(h http.Handler, log *slog.Logger, all *connections) *http.Server {
 	return &http.Server{
 		Handler:           oneAnswer(h),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -163,6 +173,8 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          errorLog(log),
+		ConnState:         all.state,
+		ConnContext:       all.context,
 	}
 }
 

@@ -52,7 +52,7 @@ func heard(t *testing.T, talk func(io.Writer)) (paths []string, statuses []int) 
 		if _, err := io.ReadAll(r.Body); err != nil {
 			http.Error(w, "bad body", http.StatusBadRequest)
 		}
-	}), slog.New(slog.DiscardHandler))
+	}), slog.New(slog.DiscardHandler), newConnections(10, 10))
 	go func() { _ = server.Serve(listener) }()
 	ours, theirs := net.Pipe()
 	listener.conns <- theirs

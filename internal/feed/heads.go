@@ -10,6 +10,10 @@ import (
 const (
 	// maxHeads bounds the memory; devices beyond it cost a query per poll.
 	maxHeads = 50_000
+	// maxWaiting bounds the long polls that wait, and maxOfDevice those of one
+	// device: further ones are answered at once, as if their time were over.
+	maxWaiting  = 3000
+	maxOfDevice = 16
 	// sharedAge is how long a head is believed on a database that other
 	// processes write too.
 	sharedAge = time.Second
@@ -30,8 +34,9 @@ type heads struct {
 	shared   bool
 	interval string // X-Poll-Interval
 
-	mu sync.Mutex
-	of map[int64]*head
+	mu      sync.Mutex
+	of      map[int64]*head
+	waiting int // long polls
 }
 
 type head struct {
@@ -42,6 +47,7 @@ type head struct {
 	pendingAt time.Time
 	nothing   *web.Reply[Page] // the rendered 204
 	changed   chan struct{}    // closed when at grows; nil: nobody waits
+	waiting   int              // long polls
 	users     int              // waiters and readers: not to be evicted
 }
 
@@ -78,6 +84,25 @@ func (hs *heads) release(h *head) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h.users--
+}
+
+// sit takes a place for a long poll that waits, if there is one; stand leaves it.
+func (hs *heads) sit(h *head) bool {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.waiting >= maxWaiting || h.waiting >= maxOfDevice {
+		return false
+	}
+	hs.waiting++
+	h.waiting++
+	return true
+}
+
+func (hs *heads) stand(h *head) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.waiting--
+	h.waiting--
 }
 
 // growth is closed when the head grows. Take it before looking at the stream.

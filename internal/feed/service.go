@@ -160,13 +160,19 @@ func (s *Service) wait(ctx context.Context, deviceID int64, after Cursor, limit 
 	defer deadline.Stop()
 	ticker := time.NewTicker(s.tick)
 	defer ticker.Stop()
-	for {
+	for seated := false; ; {
 		growth := s.heads.growth(h) // before the look, or an append between is missed
 		if s.heads.idle(deviceID, after) == nil {
 			found, err := s.look(ctx, h, deviceID, after, limit)
 			if err != nil || len(found.entries) > 0 {
 				return found, err
 			}
+		}
+		if !seated {
+			if seated = s.heads.sit(h); !seated {
+				return batch{}, nil
+			}
+			defer s.heads.stand(h)
 		}
 		select {
 		case <-growth:

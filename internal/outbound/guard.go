@@ -26,13 +26,24 @@ func NewGuard(allow []netip.Prefix, ports ...uint16) *Guard {
 			v6 = append(v6, p.Masked())
 		}
 	}
-	options := []ssrf.Option{ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)}
+	options := []ssrf.Option{ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(hostNetworks()...)}
 	if len(ports) > 0 {
 		options = append(options, ssrf.WithPorts(ports...))
 	} else {
 		options = append(options, ssrf.WithAnyPort())
 	}
 	return &Guard{rules: ssrf.New(options...)}
+}
+
+// hostNetworks are ranges that look public and belong to the machine's own
+// cloud: what answers there answers this machine alone. Those of others are in
+// the special ranges (169.254.169.254, 100.100.100.200, 192.0.0.192, fd00:ec2::254).
+func hostNetworks() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("168.63.129.16/32"), // Azure: "What is IP address 168.63.129.16?", its documentation of virtual networks
+		netip.MustParsePrefix("161.26.0.0/16"),    // IBM Cloud: "IBM Cloud IP ranges", its service network
+		netip.MustParsePrefix("166.8.0.0/14"),     // IBM Cloud: the same, cloud service endpoints
+	}
 }
 
 // CheckAddr gives an error wrapping ErrRefusedTarget when addr may not be

@@ -70,6 +70,7 @@ type DB struct {
 	reader      Querier
 	writes      *statements // of transactions, on SQLite; pgx keeps its own
 	url         string
+	logPath     string // SQLite's write-ahead log
 	log         *slog.Logger
 	commitFault func() bool
 	broken      atomic.Bool
@@ -101,9 +102,10 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 
 func (db *DB) openSQLite(path string) error {
 	db.dialect = SQLite
+	db.logPath = path + "-wal"
 	common := "file:" + strings.NewReplacer("?", "%3f", "#", "%23").Replace(path) +
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
-	connector, err := sqlite.NewConnector(common + "&_txlock=immediate&_pragma=cache_size(-4000)&_pragma=wal_autocheckpoint(0)")
+	connector, err := sqlite.NewConnector(common + "&_txlock=immediate&_pragma=cache_size(-4000)&_pragma=wal_autocheckpoint(0)" + fmt.Sprintf("&_pragma=journal_size_limit(%d)", maxLog))
 	if err != nil {
 		return fmt.Errorf("open SQLite writer: %w", err)
 	}

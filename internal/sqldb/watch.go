@@ -6,11 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // checkpointEvery is after how many commits the log is written back into the
 // database file.
 const checkpointEvery = 128
+
+// maxLog is how large the write-ahead log may stay, in bytes. What a burst of
+// writes or a long read made larger is given back at the next checkpoint that
+// finds no reader in its way; it waits for one no longer than truncatePatience,
+// because writers wait too.
+const (
+	maxLog           = 16 << 20
+	truncatePatience = 100 // ms
+	busyPatience     = 10_000
+)
 
 // watched opens SQLite's writing connection so that every failure of the disk
 // is seen, whoever's statement met it: the job engine runs its own. After the
@@ -126,7 +137,16 @@ func (c *watchedConn) committed(ctx context.Context) error {
 		return nil
 	}
 	c.commits = 0
-	_, err := c.sqliteConn.ExecContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(PASSIVE)", nil)
+	ctx = context.WithoutCancel(ctx)
+	checkpoint := "PRAGMA wal_checkpoint(PASSIVE)"
+	if info, err := os.Stat(c.db.logPath); err == nil && info.Size() > maxLog {
+		checkpoint = fmt.Sprintf("PRAGMA busy_timeout(%d); PRAGMA wal_checkpoint(TRUNCATE)", truncatePatience)
+		defer func() {
+			_, err := c.sqliteConn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout(%d)", busyPatience), nil)
+			_ = c.db.judge(err)
+		}()
+	}
+	_, err := c.sqliteConn.ExecContext(ctx, checkpoint, nil)
 	if err = c.db.judge(err); c.db.broken.Load() {
 		return fmt.Errorf("write the log back: %w", err)
 	}

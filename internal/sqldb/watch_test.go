@@ -98,3 +98,53 @@ func TestLogStaysShort(t *testing.T) {
 		}
 	}
 }
+
+// A write-ahead log that a long read and a burst of writes made large is given
+// back, although other reads go on, and no writer waits for them.
+func TestLogShrinks(t *testing.T) {
+	t.Parallel()
+	db, path := openFresh(t)
+	size := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	write := func(n int) {
+		t.Helper()
+		if _, err := db.Writer().ExecContext(t.Context(), "INSERT INTO x VALUES (zeroblob($1))", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read, err := db.read.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := read.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM x").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		write(1 << 20)
+	}
+	for range 2 * checkpointEvery {
+		write(1) // checkpoints are due, and the reader is in their way
+	}
+	if size() < 40<<20 {
+		t.Fatalf("the log has %d bytes, want what the reader needs", size())
+	}
+	if err := read.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range checkpointEvery {
+		write(1)
+	}
+	if size() > maxLog {
+		t.Errorf("the log has %d bytes, want at most %d", size(), maxLog)
+	}
+	var patience int
+	if err := db.Writer().QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&patience); err != nil || patience != busyPatience {
+		t.Errorf("writers wait %d ms, %v", patience, err)
+	}
+}

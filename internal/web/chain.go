@@ -100,6 +100,9 @@ func (m *Mux) guard(route *RouteInfo, next http.Handler) http.Handler {
 		hasBody := r.Body != nil && r.Body != http.NoBody
 		err := m.admit(r, route.Rule, s)
 		if s.caller != nil {
+			if m.knows != nil {
+				m.knows(r.Context())
+			}
 			r = r.WithContext(s.known(r.Context()))
 		}
 		switch {

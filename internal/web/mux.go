@@ -39,6 +39,8 @@ type Options struct {
 	// Refused is called for every refusal (403) of an authenticated caller,
 	// before it is answered; nil: nobody asks.
 	Refused func(ctx context.Context, r Refusal)
+	// Known is called when a credential was accepted; nil: nobody asks.
+	Known func(ctx context.Context)
 }
 
 // Refusal is what somebody who is known was not allowed to do. The caller is
@@ -64,6 +66,7 @@ type Mux struct {
 	watch   proxyWatch
 	ids     requestIDs
 	refused func(ctx context.Context, r Refusal)
+	knows   func(ctx context.Context)
 	bodies  bodies
 	decode  *budget // bodies that are being decoded
 	answers *budget // answers that are being made
@@ -90,7 +93,8 @@ func Large(r *RouteInfo) { r.Body = LargeBody }
 // New returns a Mux without routes.
 func New(o Options) *Mux {
 	m := &Mux{
-		router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, proxies: o.Proxies, ids: newRequestIDs(), refused: o.Refused, bodies: newBodies(),
+		router: chi.NewRouter(), log: o.Log, auth: o.Auth, now: o.Now, https: o.HTTPS, proxies: o.Proxies, ids: newRequestIDs(), refused: o.Refused,
+		knows: o.Known, bodies: newBodies(),
 		decode: newBudget(bodiesDecoded, bodiesDecoded/2), answers: newBudget(AnswersInMaking, answersShare),
 	}
 	if m.now == nil {

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -106,8 +109,12 @@ func (m *Mux) MountDocs() error {
 		return err
 	})
 	page := v5emb.New("CertHarbor API", "/openapi.json", "/docs/")
+	policy, err := docsPolicy(page)
+	if err != nil {
+		return err
+	}
 	serve := func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", policy)
 		file := &fileWriter{ResponseWriter: w}
 		page.ServeHTTP(file, r)
 		if file.absent {
@@ -119,6 +126,38 @@ func (m *Mux) MountDocs() error {
 	Raw(m, "GET /docs/*", access.Public(), 0, serve)
 	return nil
 }
+
+// docsPolicy allows the scripts that the page itself has, by their digests, and
+// files of this server: the page has the origin of the session.
+func docsPolicy(page http.Handler) (string, error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "/docs/", nil)
+	if err != nil {
+		return "", fmt.Errorf("render the documentation: %w", err)
+	}
+	html := &buffer{header: http.Header{}}
+	page.ServeHTTP(html, r)
+	scripts := "'self'"
+	for _, script := range inlineScript.FindAllSubmatch(html.Bytes(), -1) {
+		scripts += " " + digest(script[1])
+	}
+	return "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src " + scripts + "; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'", nil
+}
+
+// inlineScript finds the text of scripts that have no source.
+var inlineScript = regexp.MustCompile(`(?s)<script(?:\s+type="[a-z/]+")?>(.*?)</script>`)
+
+// buffer is an answer in memory.
+type buffer struct {
+	bytes.Buffer
+
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (b *buffer) Header() http.Header { return b.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (*buffer) WriteHeader(int) {}
 
 // fileWriter keeps the file server's own answer for an absent file back.
 type fileWriter struct {

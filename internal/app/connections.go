@@ -1,0 +1,185 @@
+package app
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"certharbor.dev/certharbor/internal/ratelimit"
+)
+
+const (
+	// defaultConnections is what --max-connections is when nothing is said:
+	// each holds some 20 KiB.
+	defaultConnections = 4096
+	// strangersConnections is how many of them one address (an IPv6 /64) has
+	// that have not shown a credential yet.
+	strangersConnections = 512
+)
+
+// connections bounds how many connections all listeners together have. When
+// there are too many, one that waits for a next request is closed for the new
+// one, longest first, those of strangers before those that have shown a
+// credential; where all are at work, the new one is closed.
+type connections struct {
+	most, ofStranger int
+
+	mu        sync.Mutex
+	open      map[net.Conn]*connection
+	strangers map[string]int // by address
+	idle      [2]*list.List  // of strangers, of others
+}
+
+type connection struct {
+	of      *connections
+	conn    net.Conn
+	address string
+	known   atomic.Bool   // it has shown a credential, or is gone
+	resting *list.Element // in idle
+}
+
+func newConnections(most, ofStranger int) *connections {
+	return &connections{most: most, ofStranger: ofStranger, open: map[net.Conn]*connection{}, strangers: map[string]int{}, idle: [2]*list.List{list.New(), list.New()}}
+}
+
+// bounded is a listener whose connections count.
+type bounded struct {
+	net.Listener
+
+	all *connections
+}
+
+// Accept implements net.Listener.
+func (b bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if b.all.admit(conn) {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+func (c *connections) admit(conn net.Conn) bool {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		host = ""
+	}
+	address := ratelimit.AddressKey(host)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.strangers[address] >= c.ofStranger || len(c.open) >= c.most && !c.closeOne() {
+		return false
+	}
+	c.open[conn] = &connection{of: c, conn: conn, address: address}
+	c.strangers[address]++
+	return true
+}
+
+// closeOne closes the connection that has rested longest.
+func (c *connections) closeOne() bool {
+	for _, resting := range c.idle {
+		if first := resting.Front(); first != nil {
+			resting := first.Value.(*connection)
+			_ = resting.conn.Close()
+			c.drop(resting)
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets a connection; doing it twice does no harm.
+func (c *connections) drop(conn *connection) {
+	if c.open[conn.conn] != conn {
+		return
+	}
+	delete(c.open, conn.conn)
+	conn.wake()
+	conn.left()
+}
+
+// left takes a connection from those of strangers.
+func (conn *connection) left() {
+	if conn.known.Swap(true) {
+		return
+	}
+	if conn.of.strangers[conn.address]--; conn.of.strangers[conn.address] == 0 {
+		delete(conn.of.strangers, conn.address)
+	}
+}
+
+func (conn *connection) wake() {
+	if conn.resting != nil {
+		conn.of.idle[0].Remove(conn.resting) // does nothing in the list that it is not in
+		conn.of.idle[1].Remove(conn.resting)
+		conn.resting = nil
+	}
+}
+
+func (conn *connection) rest() {
+	conn.wake()
+	which := 0
+	if conn.known.Load() {
+		which = 1
+	}
+	conn.resting = conn.of.idle[which].PushBack(conn)
+}
+
+// state is http.Server's ConnState.
+func (c *connections) state(conn net.Conn, s http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.open[plain(conn)]
+	if known == nil {
+		return
+	}
+	switch s {
+	case http.StateIdle:
+		known.rest()
+	case http.StateNew, http.StateActive:
+		known.wake()
+	case http.StateClosed, http.StateHijacked:
+		c.drop(known)
+	}
+}
+
+// plain is what a TLS connection goes over.
+func plain(conn net.Conn) net.Conn {
+	if over, ok := conn.(*tls.Conn); ok {
+		return over.NetConn()
+	}
+	return conn
+}
+
+type connectionKey struct{}
+
+// context is http.Server's ConnContext.
+func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[plain(conn)]; known != nil {
+		return context.WithValue(ctx, connectionKey{}, known)
+	}
+	return ctx
+}
+
+// showed notes that a credential came over the connection of a request.
+func showed(ctx context.Context) {
+	conn, ok := ctx.Value(connectionKey{}).(*connection)
+	if !ok || conn.known.Load() {
+		return
+	}
+	conn.of.mu.Lock()
+	defer conn.of.mu.Unlock()
+	if conn.of.open[conn.conn] == conn {
+		conn.left()
+	}
+}
