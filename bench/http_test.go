@@ -43,6 +43,11 @@ func populate(t testing.TB) string {
 // call sends one JSON request and decodes data into v.
 func (p *process) call(t testing.TB, method, path, cookie string, body, v any) http.Header {
 	t.Helper()
+	return p.callWith(t, method, path, "Cookie", cookie, body, v)
+}
+
+func (p *process) callWith(t testing.TB, method, path, header, credential string, body, v any) http.Header {
+	t.Helper()
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +57,7 @@ func (p *process) call(t testing.TB, method, path, cookie string, body, v any) h
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Cookie", cookie)
+	r.Header.Set(header, credential)
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -168,3 +168,21 @@ func TestREADMEProviders(t *testing.T) {
 		t.Errorf("%+v, %v, %v", c, err, c.Check())
 	}
 }
+
+// Plain HTTP that other machines reach is warned of, at the start and by config
+// check.
+func TestPlainHTTPIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for listen, warned := range map[string]bool{
+		"127.0.0.1:8080": false, "[::1]:1": false, "localhost:8080": false, "[::ffff:127.0.0.1]:1": false,
+		":8080": true, "0.0.0.0:80": true, "[::]:80": true, "192.0.2.1:80": true, "certs.example.org:80": true,
+	} {
+		c, err := load(t, nil, "--listen", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Warnings(); (len(got) == 1) != warned {
+			t.Errorf("%s: %q", listen, got)
+		}
+	}
+}

@@ -13,7 +13,7 @@ const (
 	// softMemory is what the runtime tries to stay below by collecting more
 	// often, unless GOMEMLIMIT says otherwise: the figure for a server with the
 	// default bounds under attack.
-	softMemory = 128 << 20
+	softMemory = 104 << 20
 	// restMemory is what a server at rest needs. Above it, what a burst has left
 	// is collected and given back to the system.
 	restMemory = 40 << 20

@@ -105,7 +105,8 @@ func (db *DB) openSQLite(path string) error {
 	db.logPath = path + "-wal"
 	common := "file:" + strings.NewReplacer("?", "%3f", "#", "%23").Replace(path) +
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
-	connector, err := sqlite.NewConnector(common + "&_txlock=immediate&_pragma=cache_size(-4000)&_pragma=wal_autocheckpoint(0)" + fmt.Sprintf("&_pragma=journal_size_limit(%d)", maxLog))
+	connector, err := sqlite.NewConnector(common + "&_txlock=immediate&_pragma=cache_size(-4000)&_pragma=wal_autocheckpoint(0)" +
+		fmt.Sprintf("&_pragma=journal_size_limit(%d)", maxLog))
 	if err != nil {
 		return fmt.Errorf("open SQLite writer: %w", err)
 	}
