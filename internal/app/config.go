@@ -203,11 +203,11 @@ func unknownKeys(k *koanf.Koanf, f *pflag.FlagSet) error {
 func (c Config) Warnings() []string {
 	host, _, err := net.SplitHostPort(c.Listen)
 	address, _ := netip.ParseAddr(host)
-	if err != nil || host == "localhost" || address.Unmap().IsLoopback() {
+	if err != nil || host == "localhost" || address.Unmap().IsLoopback() || len(c.TrustedProxies) > 0 {
 		return nil
 	}
 	return []string{"listen: " + c.Listen + " takes plain HTTP from other machines, so that passwords and keys can be read on the way; " +
-		"listen on 127.0.0.1 behind a TLS proxy, or use --tls-listen"}
+		"listen on 127.0.0.1 and use --tls-listen, or name the TLS proxies before it with --trusted-proxies"}
 }
 
 // Check lists everything that is wrong with the settings, or returns nil.

@@ -184,5 +184,9 @@ func TestPlainHTTPIsWarnedOf(t *testing.T) {
 		if got := c.Warnings(); (len(got) == 1) != warned {
 			t.Errorf("%s: %q", listen, got)
 		}
+		c.TrustedProxies = []string{"10.0.0.0/8"}
+		if got := c.Warnings(); len(got) > 0 {
+			t.Errorf("%s behind proxies: %q", listen, got)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,6 +29,7 @@ const (
 // credential; where all are at work, the new one is closed.
 type connections struct {
 	most, ofStranger int
+	proxies          []netip.Prefix // whose connections are many people's
 
 	mu        sync.Mutex
 	open      map[net.Conn]*connection
@@ -78,8 +81,12 @@ func (c *connections) admit(conn net.Conn) bool {
 	if c.strangers[address] >= c.ofStranger || len(c.open) >= c.most && !c.closeOne() {
 		return false
 	}
-	c.open[conn] = &connection{of: c, conn: conn, address: address}
+	admitted := &connection{of: c, conn: conn, address: address}
+	c.open[conn] = admitted
 	c.strangers[address]++
+	if addr, err := netip.ParseAddr(host); err == nil && slices.ContainsFunc(c.proxies, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
+		admitted.left()
+	}
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 )
 
@@ -70,6 +71,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if open("198.51.100.9:1") != nil {
 		t.Error("one that is at work went")
+	}
+	proxied := newConnections(10, 4)
+	proxied.proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for i := range 10 {
+		if !proxied.admit(&from{address: fmt.Sprintf("10.0.0.1:%d", i+1)}) {
+			t.Errorf("a proxy has %d connections", i)
+		}
 	}
 	for _, conn := range append(known, append(strangers, first, second)...) {
 		all.state(conn, http.StateClosed)

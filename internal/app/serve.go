@@ -133,6 +133,11 @@ func (s *server) serve() error {
 func (a *App) listen() ([]*server, error) {
 	var servers []*server
 	all := newConnections(cmp.Or(a.config.MaxConnections, defaultConnections), strangersConnections)
+	trusted, err := prefixes(a.config.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("trusted-proxies: %w", err)
+	}
+	all.proxies = trusted
 	open := func(address string, h http.Handler, config *tls.Config) error {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -145,7 +150,7 @@ func (a *App) listen() ([]*server, error) {
 		servers = append(servers, &server{listener: l, http: httpServer(h, a.log, all)})
 		return nil
 	}
-	err := open(a.config.Listen, a, nil)
+	err = open(a.config.Listen, a, nil)
 	if err == nil && a.config.TLSListen != "" {
 		var config *tls.Config
 		if config, err = serverTLS(a.config); err == nil {
