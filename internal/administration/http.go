@@ -18,6 +18,8 @@ func (s *Service) Mount(m *web.Mux) {
 	web.RouteReply(m, "POST /apiv1/admin/users", access.Admin().Fresh(), h.createUser)
 	web.Route(m, "GET /apiv1/admin/users/{user_id}", access.Admin(), h.getUser)
 	web.Route(m, "PATCH /apiv1/admin/users/{user_id}", access.Admin().Fresh(), h.changeUser)
+	web.RouteReply(m, "DELETE /apiv1/admin/users/{user_id}", access.Admin().Fresh(), h.deleteUser)
+	web.RouteReply(m, "POST /apiv1/admin/users/{user_id}/cancel-deletion", access.Admin().Fresh(), h.cancelDeletion)
 	web.RouteReply(m, "POST /apiv1/admin/users/{user_id}/sign-out", access.Admin().Fresh(), h.signOut)
 	web.RouteReply(m, "POST /apiv1/admin/users/{user_id}/resend-activation-email", access.Admin().Fresh(), h.inviteAgain)
 }
@@ -105,6 +107,25 @@ func (h handler) signOut(ctx context.Context, in *reasonInput) (*web.Reply[web.N
 
 func (h handler) inviteAgain(ctx context.Context, in *userInput) (*web.Reply[web.None], error) {
 	if err := h.Identity.InviteAgain(ctx, in.ID); err != nil {
+		return nil, err
+	}
+	return web.NoContent(), nil
+}
+
+type deleteInput struct {
+	ID     int64  `path:"user_id" doc:"The user's id."`
+	Reason string `query:"reason" maxLength:"500" doc:"Is recorded and told the user."`
+}
+
+func (h handler) deleteUser(ctx context.Context, in *deleteInput) (*web.Reply[web.None], error) {
+	if err := h.Delete(ctx, in.ID, in.Reason); err != nil {
+		return nil, err
+	}
+	return web.NoContent(), nil
+}
+
+func (h handler) cancelDeletion(ctx context.Context, in *userInput) (*web.Reply[web.None], error) {
+	if err := h.CancelDeletion(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	return web.NoContent(), nil

@@ -23,6 +23,12 @@ type Part struct {
 	Erase func(ctx context.Context, tx *sqldb.Tx, userID, limit int64) (more bool, err error)
 }
 
+// Renewals are the certificates' renewals of a user.
+type Renewals interface {
+	HoldRenewals(ctx context.Context, tx *sqldb.Tx, userID int64) error
+	ResumeRenewals(ctx context.Context, tx *sqldb.Tx, userID int64) error
+}
+
 // Deps are what the area needs. All are required.
 type Deps struct {
 	DB       *sqldb.DB
@@ -31,6 +37,10 @@ type Deps struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Parts    []Part
+	Renewals Renewals
+	// Deactivate ends the user's accounts at their CAs.
+	Deactivate func(ctx context.Context, userID int64) error
+	BaseURL    string // the public address of this server, for letters
 }
 
 // Service is the area's rules. Make one with NewService.
@@ -43,6 +53,7 @@ func NewService(d Deps) *Service { return &Service{d} }
 type Looked struct {
 	identity.User
 	LastSignInAt int64            `json:"last_sign_in_at" doc:"Unix ms, 0: never."`
+	DeleteAt     int64            `json:"delete_at" doc:"When the user will be deleted, Unix ms, 0: not."`
 	Owns         map[string]int64 `json:"owns" doc:"How many of each kind the user has."`
 }
 
@@ -62,6 +73,11 @@ func (s *Service) Look(ctx context.Context, id int64) (Looked, error) {
 	if looked.LastSignInAt, err = s.Audit.Last(ctx, id, "session.sign_in"); err != nil {
 		return Looked{}, err
 	}
+	d, err := readDeletion(ctx, s.DB.Reader(), id)
+	if err != nil {
+		return Looked{}, err
+	}
+	looked.DeleteAt = d.deleteAt
 	for _, part := range s.Parts {
 		if part.Count == nil {
 			continue
@@ -82,6 +98,12 @@ func (s *Service) Change(ctx context.Context, id int64, c identity.UserChange) (
 	}
 	user, err := s.Identity.User(ctx, id)
 	if err != nil {
+		return Looked{}, err
+	}
+	if d, err := readDeletion(ctx, s.DB.Reader(), id); err != nil || d.userID != 0 && c.Disabled != nil && !*c.Disabled {
+		if err == nil {
+			err = fault.Conflict("The user is to be deleted; cancel that first: POST …/cancel-deletion.")
+		}
 		return Looked{}, err
 	}
 	if user.Status == identity.StatusPending && c.Disabled != nil && !*c.Disabled {

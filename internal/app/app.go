@@ -205,7 +205,10 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		Names: s.names,
 	})
 	s.certs.SetIssuer(s.issuance)
-	s.administration = administration.NewService(administration.Deps{DB: a.db, Audit: trail, Identity: s.identity, Log: a.log, Now: a.now, Parts: a.parts()})
+	s.administration = administration.NewService(administration.Deps{
+		DB: a.db, Audit: trail, Identity: s.identity, Log: a.log, Now: a.now, Parts: a.parts(),
+		Renewals: s.certs, Deactivate: s.accounts.DeactivateAll, BaseURL: a.config.PublicURL(),
+	})
 	return nil
 }
 
@@ -220,6 +223,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.devices.Register(r)
 	s.webhooks.Register(r)
 	s.issuance.Register(r)
+	s.administration.Register(r)
 }
 
 // mount adds the routes of every area: the list of routes of the server.

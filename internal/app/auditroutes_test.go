@@ -38,6 +38,8 @@ var auditedRoutes = map[string]traced{
 
 	"POST /apiv1/admin/users":                                   {actions: "user.create", body: func(*attempt) any { return map[string]any{"email": freshPublicID() + "@example.org"} }},
 	"PATCH /apiv1/admin/users/{user_id}":                        {actions: "user.set_admin"},
+	"DELETE /apiv1/admin/users/{user_id}":                       {actions: "user.disable user.ask_deletion", prepare: invited},
+	"POST /apiv1/admin/users/{user_id}/cancel-deletion":         {actions: "user.cancel_deletion", prepare: unwanted},
 	"POST /apiv1/admin/users/{user_id}/sign-out":                {actions: "user.sign_out"},
 	"POST /apiv1/admin/users/{user_id}/resend-activation-email": {actions: "user.invite", prepare: invited},
 
@@ -98,6 +100,13 @@ func invited(a *attempt) {
 	var made struct{ ID int64 }
 	a.c.do("POST", "/apiv1/admin/users", map[string]any{"email": freshPublicID() + "@example.org"}, 201).data(a.w.t, &made)
 	a.ids["user_id"] = strconv.FormatInt(made.ID, 10)
+}
+
+// unwanted makes a user who is to be deleted.
+func unwanted(a *attempt) {
+	a.w.t.Helper()
+	invited(a)
+	a.c.do("DELETE", "/apiv1/admin/users/"+a.ids["user_id"], nil, 204)
 }
 
 func freshPublicID() string {

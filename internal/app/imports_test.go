@@ -19,7 +19,7 @@ var edges = map[string][]string{
 	"access":         {"fault"},
 	"acme":           {"outbound"},
 	"acmeaccounts":   {"acme"},
-	"administration": {"identity"},
+	"administration": {"identity", "mail"},
 	"agent":          {},
 	"apikeys":        {},
 	"audit":          {"access", "durable", "fault", "seal", "sqldb", "web"},

@@ -28,6 +28,7 @@ var outcomes = map[string]outcome{
 	"POST U/devices/{device_id}/install-config/restore":         {cell{200, 0}, "the same configuration in a new version (wire.md 7.2)"},
 	"POST U/install-config-update/{device_public_id}":           {cell{200, 0}, "the same"},
 	"POST /apiv1/admin/users":                                   {cell{201, 0}, "a user is made"},
+	"POST /apiv1/admin/users/{user_id}/cancel-deletion":         {cell{409, 5030}, "no deletion waits"},
 	"POST /apiv1/admin/users/{user_id}/sign-out":                {cell{204, 0}, "nothing to say"},
 	"POST /apiv1/admin/users/{user_id}/resend-activation-email": {cell{204, 0}, "nothing to say"},
 	"POST U/password":                                           {cell{204, 0}, "nothing to say"},

@@ -14,6 +14,7 @@ func (a *App) parts() []administration.Part {
 		{Name: "orders", Erase: s.issuance.EraseOwned},
 		{Name: "acme_accounts", Count: s.accounts.CountOwned, Erase: s.accounts.EraseOwned},
 		{Name: "passkeys", Count: s.passkeys.CountOwned, Erase: s.passkeys.EraseOwned},
+		{Name: "sessions", Erase: s.identity.EraseOwned},
 		{Name: "third_party_bindings", Count: s.providers.CountOwned, Erase: s.providers.EraseOwned},
 	}
 }

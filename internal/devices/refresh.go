@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -20,8 +21,12 @@ var (
 		Code: fault.CodeRefreshRotated, Key: "refresh_token_rotated",
 		What: "Token family revoked, because the device was registered again or a rotated refresh token was used again; log the device in again.",
 	}
-	errRefreshInactive = fault.Forbidden("The device or its user is not active.")
+	// A refusal (4xx) would be final for an agent, whose user may be enabled again.
+	errRefreshInactive = fault.Unavailable(inactiveRetry, "The user of this device is disabled; try again later.", nil)
 )
+
+// inactiveRetry is when a device whose user is disabled should ask again.
+const inactiveRetry = time.Hour
 
 // Refresh trades a refresh token for the next pair, and again while nobody has
 // used what it was traded for: the answer may have been lost. A token that was

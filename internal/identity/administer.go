@@ -67,6 +67,11 @@ func (s *Service) ChangeUserIn(ctx context.Context, tx *sqldb.Tx, id int64, c Us
 	return s.userIn(ctx, tx, id)
 }
 
+// UserIn is User within a transaction.
+func (s *Service) UserIn(ctx context.Context, q sqldb.Querier, id int64) (User, error) {
+	return s.userIn(ctx, q, id)
+}
+
 func (s *Service) userIn(ctx context.Context, q sqldb.Querier, id int64) (User, error) {
 	row, err := New(q).userByID(ctx, id)
 	return found(row, err)
