@@ -46,6 +46,7 @@ type Caller struct {
 	AMR       []string // how the person signed in (RFC 8176 names)
 	ACR       string   // "aal1" after a password, "aal2" after a passkey
 	AuthTime  int64    // last sign-in or step-up, Unix ms
+	KeyWaits  bool     // of a device: its owner has not confirmed its key yet, so no private key is for it
 }
 
 // Fresh reports whether the person has used a passkey within ProofAge.

@@ -27,7 +27,7 @@ func (a *Agent) Login(ctx context.Context, server, caFile string) error {
 		return err
 	}
 	self := a.registration()
-	flow, err := c.StartFlow(ctx, self.Name, self.Platform)
+	flow, err := c.StartFlow(ctx, self)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,6 @@ func Catalog() []PermissionScope {
 		{"cas", []string{"read", "write", "issue"}, true, "Certificate authorities of your own."},
 		{"service_webhooks", []string{"read", "write"}, true, "Service webhooks and their deliveries."},
 		{"ForInstallConfigUpdate", []string{"update"}, true, "POST install-config-update; obid is * or the id of a device."},
-		{"ForDeviceAuthenticate", []string{"authenticate", "validate", "revoke"}, false, "Register devices without a registration code."},
+		{"ForDeviceAuthenticate", []string{"authenticate", "validate", "revoke", "rekey"}, false, "Register devices without a code; rekey: also with another key."},
 	}
 }

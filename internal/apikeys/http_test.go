@@ -224,7 +224,7 @@ func TestCatalog(t *testing.T) {
 			fmt.Fprintln(&text, s.Name, s.Actions)
 		}
 		const want = "certificates [read write issue]\ndevices [read write]\nacme_accounts [read write]\ncas [read write issue]\n" +
-			"service_webhooks [read write]\nForInstallConfigUpdate [update]\nForDeviceAuthenticate [authenticate validate revoke]\n"
+			"service_webhooks [read write]\nForInstallConfigUpdate [update]\nForDeviceAuthenticate [authenticate validate revoke rekey]\n"
 		if text.String() != want || a.Meta.Total != 7 {
 			t.Errorf("%s\n%+v", &text, a.Meta)
 		}

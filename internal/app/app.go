@@ -179,7 +179,7 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	s.identity.SetFactors(factors{s.passkeys, s.providers})
 	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
 	s.devices = devices.NewService(devices.Deps{
-		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity, StepUp: s.identity, Tell: a.tellOfDevice,
+		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity, StepUp: s.identity, APIKeys: s.apikeys, Tell: a.tellOfDevice,
 		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})

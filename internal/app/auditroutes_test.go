@@ -61,6 +61,8 @@ var auditedRoutes = map[string]traced{
 
 	"POST U/devices":                                             {actions: "device.register", prepare: func(a *attempt) { a.ids["device_public_id"] = freshPublicID() }, body: enrolment},
 	"DELETE U/devices/{device_id}":                               {actions: "device.delete", prepare: newDevice},
+	"POST U/devices/{device_id}/confirm-key":                     {actions: "device.confirm_key", prepare: waitingKey, body: func(a *attempt) any { return namedKey(a.r) }},
+	"DELETE U/devices/{device_id}/confirm-key":                   {actions: "device.refuse_key", prepare: waitingKey, body: func(*attempt) any { return nil }},
 	"POST U/devices/{device_id}/certificates":                    {actions: "certificate.assign", prepare: newCertificate, body: assignment},
 	"DELETE U/devices/{device_id}/certificates/{certificate_id}": {actions: "certificate.unassign", prepare: assigned},
 	"PUT U/devices/{device_id}/install-config":                   {actions: "install_config.put"},

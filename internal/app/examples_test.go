@@ -39,6 +39,7 @@ var examples = map[string][]func(r *resident) any{
 		return map[string]any{"validity_seconds": 3600}
 	}},
 	"POST U/devices/{device_id}/certificates":  {assignmentExample},
+	"POST U/devices/{device_id}/confirm-key":   {namedKey},
 	"POST U/service_webhooks":                  {webhookExample},
 	"PUT U/service_webhooks/{webhook_id}":      {webhookExample},
 	"PUT U/devices/{device_id}/install-config": {configExample, certItemExample},

@@ -24,8 +24,9 @@ var specifiedLines = map[string]string{
 	"POST U/install-config-update/{device_public_id}":    "key ForInstallConfigUpdate:update", // api.md
 	"GET U/acme-accounts/{acme_account_id}/certificates": "session | key certificates:read",   // a list of certificates
 	"POST /auth/general": "public | session?", "POST /auth/device": "public | session?", "POST /auth/refresh": "public | session?", // wire.md section 3
-	"GET /":            "public",                                                      // a page
-	"GET /auth/status": "public | session?", "POST /auth/logout": "public | session?", // decisions.md 7.2
+	"POST /apiv1/device/registration": "public | session?",                                           // field scripts send their cookie
+	"GET /":                           "public",                                                      // a page
+	"GET /auth/status":                "public | session?", "POST /auth/logout": "public | session?", // decisions.md 7.2
 	"POST /auth/webauthn/login/verify": "public | session?", // replaces the session that the browser had
 }
 
@@ -56,7 +57,7 @@ func specified(o *operation) string {
 	}
 	area := specifiedAreas[strings.Split(rest, "/")[0]]
 	// Assignments: "to assign a certificate with an API key, use certificate-assign" (api.md).
-	if area.scope == "" || area.scope == "devices" && (strings.Contains(rest, "}/certificates") || strings.Contains(rest, "}/cas")) {
+	if area.scope == "" || area.scope == "devices" && (strings.Contains(rest, "}/certificates") || strings.Contains(rest, "}/cas") || strings.HasSuffix(rest, "/confirm-key")) {
 		return "session"
 	}
 	action := "write" // 8.7: "GET needs read, POST, PUT, PATCH and DELETE write, issuing and exporting read and issue"

@@ -59,6 +59,8 @@ var outcomes = map[string]outcome{
 	"GET /account":                                              {cell{302, 0}, "to the name of this host that passkeys need"},
 	"GET /.well-known/acme-challenge/{token}":                   {notFound, "an unknown token"},
 	"GET /docs/*":                                               {notFound, "no such file"},
+	"POST U/devices/{device_id}/confirm-key":                    {notFound, "no key waits"},
+	"DELETE U/devices/{device_id}/confirm-key":                  {notFound, "no key waits"},
 }
 
 // answered is the cell of a route for an admitted credential.

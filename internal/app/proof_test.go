@@ -62,6 +62,8 @@ var freshProof = map[string]proofRow{
 		},
 	}},
 	"DELETE U/devices/{device_id}":                                   {why: takesAway},
+	"POST U/devices/{device_id}/confirm-key":                         {bodies: goodBody},
+	"DELETE U/devices/{device_id}/confirm-key":                       {why: takesAway},
 	"POST U/devices/{device_id}/certificates":                        {bodies: goodBody},
 	"DELETE U/devices/{device_id}/certificates/{certificate_id}":     {why: takesAway},
 	"GET U/devices/{device_id}/certificates/{certificate_id}/bundle": {bodies: []func(r *resident) any{bodyOf(nil)}}, // in plain text alone
@@ -78,6 +80,9 @@ var freshProof = map[string]proofRow{
 	"DELETE U/sessions":              {bodies: goodBody, query: "?keep_current=true"},
 	"DELETE U/sessions/{session_id}": {bodies: goodBody}, // another session than the caller's
 
+	"POST /apiv1/device/registration": {bodies: []func(r *resident) any{func(r *resident) any {
+		return map[string]any{"user_id": r.UserID, "device_public_id": r.device.PublicID, "refresh_token": r.device.Refresh, "dev_pk": somePublicKey}
+	}}},
 	"POST /auth/device": {bodies: []func(r *resident) any{
 		bodyOf(map[string]any{"action": "device_verify", "user_code": "BCDF-GHJK"}),
 		bodyOf(map[string]any{"action": "device_verify", "user_code": "BCDF-GHJK", "approve": true}),

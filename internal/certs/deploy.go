@@ -55,12 +55,16 @@ func (s *Service) assigned(ctx context.Context, userID, deviceID, certID int64) 
 	return c, row, err
 }
 
-// deliver gives the materials in the form that custody allows, or the fault.
+// deliver gives the materials in the form that custody allows, or the fault. A
+// device whose key waits for its owner gets neither form.
 func (s *Service) deliver(ctx context.Context, c *Certificate, row *deployableRow, deviceID int64) (*DeployMaterials, error) {
 	m := &row.MaterialRow
 	form, err := custody(c, m, row.SealedBox != nil).Decide()
 	if err != nil {
 		return nil, err
+	}
+	if caller := access.From(ctx); caller != nil && caller.KeyWaits {
+		return nil, fault.WrapPending()
 	}
 	if form == DeliverSealed {
 		return &DeployMaterials{

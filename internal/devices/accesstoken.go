@@ -61,6 +61,7 @@ func (s *Service) sign(keys *signingKeys, d deviceRow, sessionNo, pair int64, no
 // verified is an access token whose signature and claims hold.
 type verified struct {
 	caller    access.Caller
+	waiting   access.Caller // the same, while the key of its family waits
 	sessionNo int64
 	pair      int64
 	settled   atomic.Bool // the pair is known to be used, see settle
@@ -127,8 +128,11 @@ func (s *Service) parse(ctx context.Context, token string, now time.Time) (*veri
 	if err != nil {
 		return nil, errToken
 	}
+	caller := access.Caller{Kind: access.KindDevice, UserID: userID, DeviceID: c.DeviceID}
+	waiting := caller
+	waiting.KeyWaits = true
 	return &verified{
-		caller:    access.Caller{Kind: access.KindDevice, UserID: userID, DeviceID: c.DeviceID},
+		caller: caller, waiting: waiting,
 		sessionNo: c.SessionNo, pair: c.Pair, expires: c.ExpiresAt.Unix(),
 	}, nil
 }

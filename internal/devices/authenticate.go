@@ -17,6 +17,7 @@ type deviceState struct {
 	userID    int64
 	active    bool
 	sessionNo int64
+	waitingNo int64         // family of a key that waits, 0: none does
 	lastSeen  *atomic.Int64 // Unix ms
 }
 
@@ -54,14 +55,19 @@ func (s *Service) AuthenticateDevice(ctx context.Context, token string) (*access
 	if *status != StatusActive {
 		return nil, errDeviceRefused
 	}
-	if state.sessionNo != v.sessionNo {
+	caller := &v.caller
+	switch {
+	case v.sessionNo == state.sessionNo:
+	case v.sessionNo == state.waitingNo && state.waitingNo != 0:
+		caller = &v.waiting
+	default:
 		return nil, errToken
 	}
 	if err := s.settle(ctx, v); err != nil {
 		return nil, err
 	}
 	s.seen(ctx, v.caller.DeviceID, state, now)
-	return &v.caller, nil
+	return caller, nil
 }
 
 func (s *Service) loadDevice(ctx context.Context, id int64) (deviceState, error) {
@@ -72,7 +78,7 @@ func (s *Service) loadDevice(ctx context.Context, id int64) (deviceState, error)
 	if err != nil {
 		return deviceState{}, fmt.Errorf("read device state: %w", err)
 	}
-	state := deviceState{userID: row.UserID, active: row.Status == StatusActive, sessionNo: row.SessionNo, lastSeen: new(atomic.Int64)}
+	state := deviceState{userID: row.UserID, active: row.Status == StatusActive, sessionNo: row.SessionNo, waitingNo: row.WaitingNo, lastSeen: new(atomic.Int64)}
 	state.lastSeen.Store(row.LastSeenAt)
 	return state, nil
 }

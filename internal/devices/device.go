@@ -1,12 +1,10 @@
 package devices
 
 import (
-	"encoding/base64"
 	"regexp"
 	"strings"
 
 	"certharbor.dev/certharbor/internal/fault"
-	"certharbor.dev/certharbor/internal/seal"
 )
 
 // StatusActive is the status of a device that may use its credentials.
@@ -29,7 +27,8 @@ type Device struct {
 	UserAgent    string
 	CreatedAt    int64
 	UpdatedAt    int64
-	LastSeenAt   int64 // to about ten minutes
+	LastSeenAt   int64       // to about ten minutes
+	Waiting      *WaitingKey // nil: none
 }
 
 // DeviceRecord is a device as the API shows it (wire.md section 5).
@@ -47,17 +46,29 @@ type DeviceRecord struct {
 	IP             string `json:"ip"`
 	UserAgent      string `json:"user_agent"`
 	DeviceKeyFP    string `json:"device_keyfp_b64" doc:"BLAKE2b-256 of dev_pk, base64."`
+	KeyStatus      string `json:"key_status" enum:"ACTIVE,PENDING" doc:"PENDING: another key waits for its owner."`
 	CreatedAt      int64  `json:"created_at" doc:"Unix milliseconds."`
 	UpdatedAt      int64  `json:"updated_at" doc:"Unix milliseconds."`
 	LastSeenAt     int64  `json:"last_seen_at" doc:"Unix milliseconds, to about ten minutes."`
+
+	PendingKey *WaitingKey `json:"pending_key,omitempty" doc:"The key that waits."`
 }
 
+// The states of a device's key.
+const (
+	keyActive  = "ACTIVE"
+	keyPending = "PENDING"
+)
+
 func (d Device) record() DeviceRecord {
-	fingerprint := seal.Fingerprint(d.PublicKey)
+	status := keyActive
+	if d.Waiting != nil {
+		status = keyPending
+	}
 	return DeviceRecord{
 		ID: d.ID, UserID: d.UserID, DevicePublicID: d.PublicID, Name: d.Name, Status: d.Status,
 		Platform: d.Platform, Model: d.Model, AppVersion: d.AppVersion, Agent: d.Agent, AgentVersion: d.AgentVersion,
-		IP: d.IP, UserAgent: d.UserAgent, DeviceKeyFP: base64.StdEncoding.EncodeToString(fingerprint[:]),
+		IP: d.IP, UserAgent: d.UserAgent, DeviceKeyFP: keyFingerprint(d.PublicKey[:]), KeyStatus: status, PendingKey: d.Waiting,
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, LastSeenAt: d.LastSeenAt,
 	}
 }

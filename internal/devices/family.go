@@ -38,9 +38,23 @@ func (s *Service) refreshRow(ctx context.Context, q sqldb.Querier, lookup, token
 
 // presented is a refresh token that was found good.
 type presented struct {
-	device deviceRow // locked
-	token  refreshTokenRow
-	again  bool // it was answered before, and nobody has used the answer
+	device  deviceRow // locked
+	waiting *waitingKeyRow
+	token   refreshTokenRow
+	again   bool // it was answered before, and nobody has used the answer
+}
+
+// ofWaiting reports whether the token belongs to a key that waits.
+func (p *presented) ofWaiting() bool {
+	return p.waiting != nil && p.waiting.SessionNo == p.token.SessionNo
+}
+
+// publicKey is the key that the token was given for.
+func (p *presented) publicKey() []byte {
+	if p.ofWaiting() {
+		return p.waiting.PublicKey
+	}
+	return p.device.PublicKey
 }
 
 // spend checks a refresh token and locks its device. refusal is the answer to a
@@ -54,6 +68,9 @@ func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token string)
 	if err == nil { // again, now that no other transaction can rotate it
 		p.token, err = s.refreshRow(ctx, tx, lookup, token)
 	}
+	if err == nil {
+		p.waiting, err = s.waitingKey(ctx, tx, p.device.ID)
+	}
 	switch {
 	case sqldb.Is(err, sqldb.ErrNotFound):
 		return p, errRefreshUnknown, nil
@@ -61,7 +78,7 @@ func (s *Service) spend(ctx context.Context, tx *sqldb.Tx, lookup, token string)
 		return p, err, nil
 	case err != nil:
 		return p, nil, fmt.Errorf("spend refresh token: %w", err)
-	case p.token.SessionNo != p.device.SessionNo:
+	case p.token.SessionNo != p.device.SessionNo && !p.ofWaiting():
 		return p, errRefreshRevoked, nil
 	}
 	over, err := s.over(ctx, tx, &p)
@@ -107,11 +124,24 @@ func (s *Service) reused(ctx context.Context, tx *sqldb.Tx, p presented, over in
 	if now.Sub(time.UnixMilli(over)) <= reuseGrace {
 		return nil
 	}
-	if err := New(tx).endSession(ctx, endSessionParams{UpdatedAt: now.UnixMilli(), ID: p.device.ID}); err != nil {
+	if err := s.endFamily(ctx, tx, p); err != nil {
 		return fmt.Errorf("end token family: %w", err)
 	}
 	return s.Audit.Record(ctx, tx, audit.Entry{
 		UserID: p.device.UserID, Action: "device.refresh_reuse", Object: object(p.device.ID),
 		Detail: map[string]any{"session_no": p.token.SessionNo, "over_since": over},
 	})
+}
+
+// endFamily gives the device, or the key that waits for it, a family number of
+// which there are no tokens.
+func (s *Service) endFamily(ctx context.Context, tx *sqldb.Tx, p presented) error {
+	q := New(tx)
+	if !p.ofWaiting() {
+		return q.endSession(ctx, endSessionParams{UpdatedAt: s.Now().UnixMilli(), ID: p.device.ID})
+	}
+	if err := q.setFamilies(ctx, setFamiliesParams{Families: p.device.Families + 1, ID: p.device.ID}); err != nil {
+		return err
+	}
+	return q.endWaitingSession(ctx, endWaitingSessionParams{SessionNo: p.device.Families + 1, DeviceID: p.device.ID})
 }

@@ -20,6 +20,7 @@ import (
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/devices"
+	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -293,4 +294,11 @@ func (w *world) refresh(token string) answer {
 func (w *world) notify(token string) answer {
 	w.t.Helper()
 	return w.call(token, "POST /apiv1/devices/self/notify", m{"events": []any{}})
+}
+
+// revokedKeys says of every key that it was revoked.
+type revokedKeys struct{}
+
+func (revokedKeys) Check(context.Context, *sqldb.Tx, int64) error {
+	return fault.Unauthorized("revoked")
 }

@@ -16,12 +16,16 @@ func (s *Service) Mount(m *web.Mux) {
 	web.Raw(m, "GET /device", access.Public(), 0, approvalPage())
 	web.RouteReply(m, "POST /auth/refresh", access.Optional(), s.refresh)
 
-	web.RouteReply(m, "POST /apiv1/device/registration", access.Public(), s.registerByCode)
+	web.RouteReply(m, "POST /apiv1/device/registration", access.Optional(), s.registerByCode)
 	web.RouteReply(m, "POST /apiv1/users/{user_id}/devices", access.Session().OrKey("ForDeviceAuthenticate", "authenticate"), s.register)
 	web.RouteReply(m, "GET /apiv1/users/{user_id}/devices", access.Session().OrKey("devices", "read"), s.list)
 	web.Route(m, "GET /apiv1/users/{user_id}/devices/{device_id}", access.Session().OrKey("devices", "read"), s.notImplemented)
 	web.RouteReply(m, "DELETE /apiv1/users/{user_id}/devices/{device_id}", access.Session().OrKey("devices", "write").On("device_id"), s.remove)
 	web.Route(m, "GET /apiv1/users/{user_id}/devices/by-public-id/{device_public_id}", access.Session().OrKey("devices", "read"), s.byPublicID)
+
+	confirm := "/apiv1/users/{user_id}/devices/{device_id}/confirm-key"
+	web.Route(m, "POST "+confirm, access.Session(), s.confirmKey)
+	web.RouteReply(m, "DELETE "+confirm, access.Session(), s.refuseKey)
 
 	web.RouteReply(m, "POST /apiv1/devices/self/notify", access.Device(), s.notify)
 }
@@ -31,16 +35,25 @@ type registerByCodeInput struct {
 		_ struct{} `json:"-" additionalProperties:"true"`
 		DeviceFacts
 		UserID           int64  `json:"user_id" minimum:"1" doc:"The user who approved the device login."`
-		RegistrationCode string `json:"registration_code" maxLength:"200"`
+		RegistrationCode string `json:"registration_code,omitempty" maxLength:"200" doc:"Not needed with a refresh_token."`
+		RefreshToken     string `json:"refresh_token,omitempty" maxLength:"300" doc:"The last one of a known device, instead of a code; without a session for the same dev_pk alone."`
 	}
 }
 
 func (s *Service) registerByCode(ctx context.Context, in *registerByCodeInput) (*web.Reply[RegisteredDevice], error) {
 	b := &in.Body
+	r := Registration{DeviceFacts: b.DeviceFacts, UserID: b.UserID, Code: b.RegistrationCode}
 	if b.RegistrationCode == "" {
-		return nil, fault.Invalid("registration_code", "is needed; get one with POST /auth/device")
+		r.RefreshToken = b.RefreshToken
 	}
-	return s.registered(ctx, Registration{DeviceFacts: b.DeviceFacts, UserID: b.UserID, Code: b.RegistrationCode})
+	// Onboarding scripts send the cookie of their user beside the token, as to U/devices.
+	if caller := access.From(ctx); caller != nil && caller.UserID == b.UserID && r.RefreshToken != "" {
+		if err := s.fresh(ctx); err != nil {
+			return nil, err
+		}
+		r.MayRekey = true
+	}
+	return s.registered(ctx, r)
 }
 
 type registerDeviceInput struct {
@@ -63,8 +76,15 @@ func (s *Service) register(ctx context.Context, in *registerDeviceInput) (*web.R
 	}
 	return s.registered(ctx, Registration{
 		DeviceFacts: b.DeviceFacts, UserID: caller.UserID, Code: b.RegistrationCode, RefreshToken: b.RefreshToken,
-		ByKey: caller.Kind == access.KindKey,
+		ByKey: caller.Kind == access.KindKey, KeyID: caller.KeyID,
+		MayRekey: caller.Kind == access.KindSession || mayRekey(caller),
 	})
+}
+
+// mayRekey reports whether an API key may give a known device another key.
+func mayRekey(c *access.Caller) bool {
+	all, _ := c.All("ForDeviceAuthenticate", "rekey")
+	return all
 }
 
 func (s *Service) registered(ctx context.Context, r Registration) (*web.Reply[RegisteredDevice], error) {

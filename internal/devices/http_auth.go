@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"strconv"
 
 	"certharbor.dev/certharbor/internal/access"
 	"certharbor.dev/certharbor/internal/fault"
@@ -20,6 +21,9 @@ type deviceLoginInput struct {
 		DeviceCode string   `json:"device_code,omitempty" maxLength:"200" doc:"device_poll."`
 		UserCode   string   `json:"user_code,omitempty" maxLength:"200" doc:"device_verify: XXXX-XXXX."`
 		Approve    *bool    `json:"approve,omitempty" doc:"device_verify: true by default."`
+		DeviceID   any      `json:"device_id,omitempty" doc:"device_verify: the device of the user that asks: another key of it is good at once. device_poll: ignored."`
+		PublicID   string   `json:"device_public_id,omitempty" maxLength:"200" doc:"device_start: what it will register as; the approval is good for that alone."`
+		DevPK      string   `json:"dev_pk,omitempty" maxLength:"200" doc:"device_start: the key that it will register with, likewise."`
 	}
 }
 
@@ -44,7 +48,7 @@ func (s *Service) login(ctx context.Context, in *deviceLoginInput) (DeviceLoginA
 	case "device_start":
 		started, err := s.StartLogin(ctx, LoginRequest{
 			Scopes: b.Scopes, Interval: orDefault(b.Interval, defaultInterval), Lifetime: orDefault(b.ExpiresIn, defaultLifetime),
-			Name: b.Name, Platform: b.Platform,
+			Name: b.Name, Platform: b.Platform, PublicID: b.PublicID, DevPK: b.DevPK,
 		})
 		return DeviceLoginAnswer{
 			DeviceCode: started.DeviceCode, UserCode: started.UserCode, VerificationURI: started.VerificationURI,
@@ -54,7 +58,11 @@ func (s *Service) login(ctx context.Context, in *deviceLoginInput) (DeviceLoginA
 		poll, err := s.PollLogin(ctx, b.DeviceCode)
 		return DeviceLoginAnswer{Status: poll.Status, RegistrationCode: poll.Code, RegistrationCodeTTL: poll.CodeTTL, UserID: poll.UserID}, err
 	case "device_verify":
-		return s.decide(ctx, b.UserCode, b.Approve == nil || *b.Approve)
+		deviceID, err := deviceIDOf(b.DeviceID)
+		if err != nil {
+			return DeviceLoginAnswer{}, err
+		}
+		return s.decide(ctx, Decision{UserCode: b.UserCode, Approve: b.Approve == nil || *b.Approve, DeviceID: deviceID})
 	}
 	return DeviceLoginAnswer{}, fault.Invalid("action", "must be device_start, device_poll or device_verify")
 }
@@ -67,15 +75,32 @@ func (s *Service) waiting(ctx context.Context, in *waitingLoginInput) (WaitingLo
 	return s.WaitingLogin(ctx, access.From(ctx).UserID, in.UserCode)
 }
 
-func (s *Service) decide(ctx context.Context, userCode string, approve bool) (DeviceLoginAnswer, error) {
+// deviceIDOf reads an id, which agents also send as text.
+func deviceIDOf(value any) (int64, error) {
+	switch v := value.(type) {
+	case nil:
+		return 0, nil
+	case float64:
+		if id := int64(v); float64(id) == v && id > 0 && id < 1<<53 {
+			return id, nil
+		}
+	case string:
+		if id, err := strconv.ParseInt(v, 10, 64); err == nil && id > 0 {
+			return id, nil
+		}
+	}
+	return 0, fault.Invalid("device_id", "must be the id of one of your devices")
+}
+
+func (s *Service) decide(ctx context.Context, d Decision) (DeviceLoginAnswer, error) {
 	caller := access.From(ctx)
 	if caller == nil {
 		return DeviceLoginAnswer{}, fault.Unauthorized("Sign in first: device_verify needs a session.")
 	}
-	if err := s.VerifyLogin(ctx, caller.UserID, userCode, approve); err != nil {
+	if err := s.VerifyLogin(ctx, caller.UserID, d); err != nil {
 		return DeviceLoginAnswer{}, err
 	}
-	if approve {
+	if d.Approve {
 		return DeviceLoginAnswer{Status: "approved"}, nil
 	}
 	return DeviceLoginAnswer{Status: "denied"}, nil

@@ -26,15 +26,36 @@ func (s *Service) List(ctx context.Context, c *access.Caller, page web.Page) (re
 	if err != nil {
 		return nil, 0, fmt.Errorf("list devices: %w", err)
 	}
+	waiting, err := waitingOf(ctx, q, c.UserID, rows)
+	if err != nil {
+		return nil, 0, err
+	}
 	records = make([]DeviceRecord, 0, len(rows))
 	for _, row := range rows {
 		d, err := fromRow(row)
 		if err != nil {
 			return nil, 0, err
 		}
+		d.Waiting = waiting[d.ID]
 		records = append(records, d.record())
 	}
 	return records, total, nil
+}
+
+// waitingOf are the keys that wait for devices of a page, which is in falling order.
+func waitingOf(ctx context.Context, q *Queries, userID int64, page []deviceRow) (map[int64]*WaitingKey, error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	rows, err := q.waitingKeys(ctx, waitingKeysParams{UserID: userID, First: page[len(page)-1].ID, Last: page[0].ID})
+	if err != nil {
+		return nil, fmt.Errorf("list waiting keys: %w", err)
+	}
+	waiting := make(map[int64]*WaitingKey, len(rows))
+	for _, row := range rows {
+		waiting[row.DeviceID] = waitingFromRow(row)
+	}
+	return waiting, nil
 }
 
 // grantedIDs is null for all devices, otherwise ",1,2,".
@@ -62,7 +83,11 @@ func (s *Service) Find(ctx context.Context, c *access.Caller, publicID string) (
 	if !c.May("devices", "read", d.ID) {
 		return DeviceRecord{}, fault.NotFound("device")
 	}
-	return d.record(), nil
+	row, err := s.waitingKey(ctx, s.DB.Reader(), d.ID)
+	if row != nil {
+		d.Waiting = waitingFromRow(*row)
+	}
+	return d.record(), err
 }
 
 // Delete removes a device with its tokens and all that is assigned to it. Its

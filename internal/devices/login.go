@@ -51,6 +51,8 @@ type LoginRequest struct {
 	Interval       int64  // least number of seconds between polls
 	Lifetime       int64  // how many seconds the codes are good
 	Name, Platform string // what it calls itself, for whoever approves; may be empty
+	PublicID       string // device_public_id that it will register with; may be empty
+	DevPK          string // and its key; may be empty
 }
 
 func (r LoginRequest) check() error {
@@ -66,9 +68,30 @@ func (r LoginRequest) check() error {
 	return nil
 }
 
+// identity is what the device will register as, as far as it says so.
+func (r LoginRequest) identity() (publicID string, key []byte, err error) {
+	if r.PublicID != "" {
+		if publicID, err = ParsePublicID(r.PublicID); err != nil {
+			return "", nil, err
+		}
+	}
+	if r.DevPK != "" {
+		parsed, err := seal.ParseDeviceKey(r.DevPK)
+		if err != nil {
+			return "", nil, errDevPK
+		}
+		key = parsed[:]
+	}
+	return publicID, key, nil
+}
+
 // StartLogin begins a device login.
 func (s *Service) StartLogin(ctx context.Context, r LoginRequest) (LoginStarted, error) {
 	if err := r.check(); err != nil {
+		return LoginStarted{}, err
+	}
+	publicID, key, err := r.identity()
+	if err != nil {
 		return LoginStarted{}, err
 	}
 	if err := s.countStart(ctx); err != nil {
@@ -86,7 +109,7 @@ func (s *Service) StartLogin(ctx context.Context, r LoginRequest) (LoginStarted,
 			return New(tx).insertLogin(ctx, insertLoginParams{
 				DeviceCodeHash: seal.HashToken(started.DeviceCode), UserCodeHash: seal.HashToken(started.UserCode), Scopes: string(encoded),
 				Name: r.Name, Platform: r.Platform, ClientIp: web.ClientIP(ctx), UserAgent: web.UserAgent(ctx),
-				IntervalS: r.Interval, Now: now.UnixMilli(), ExpiresAt: now.Add(time.Duration(r.Lifetime) * time.Second).UnixMilli(),
+				PublicID: publicID, PublicKey: key, IntervalS: r.Interval, Now: now.UnixMilli(), ExpiresAt: now.Add(time.Duration(r.Lifetime) * time.Second).UnixMilli(),
 			})
 		})
 		if !sqldb.Is(err, sqldb.ErrConflict) {

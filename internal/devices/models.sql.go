@@ -40,6 +40,7 @@ type deviceRow struct {
 	CreatedAt    int64
 	UpdatedAt    int64
 	LastSeenAt   int64
+	Families     int64
 }
 
 type loginRow struct {
@@ -57,6 +58,9 @@ type loginRow struct {
 	PolledAt       int64
 	CreatedAt      int64
 	ExpiresAt      int64
+	PublicID       string
+	PublicKey      []byte
+	ChosenDeviceID sql.NullInt64
 }
 
 type refreshTokenRow struct {
@@ -78,4 +82,19 @@ type signingKeyRow struct {
 	ID        int64
 	KeySealed []byte
 	CreatedAt int64
+}
+
+type waitingKeyRow struct {
+	DeviceID   int64
+	PublicKey  []byte
+	SessionNo  int64
+	Door       string
+	Name       string
+	Platform   string
+	Model      string
+	AppVersion string
+	Ip         string
+	UserAgent  string
+	Address    string
+	CreatedAt  int64
 }

@@ -26,7 +26,7 @@ func (s *Service) renew(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, p 
 	if err := New(tx).markRotated(ctx, markRotatedParams{Now: s.Now().UnixMilli(), ID: p.token.ID}); err != nil {
 		return DeviceTokens{}, fmt.Errorf("rotate refresh token: %w", err)
 	}
-	return s.issue(ctx, tx, keys, p.device, p.device.SessionNo, valid(p.token.ID))
+	return s.issue(ctx, tx, keys, p.device, p.token.SessionNo, valid(p.token.ID))
 }
 
 // answeredAgain notes that a token was answered once more, and tells the owner

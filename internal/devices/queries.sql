@@ -1,7 +1,7 @@
 -- name: insertDevice :one
-INSERT INTO devices (user_id, public_id, public_key, status, session_no, name, platform, model, app_version,
+INSERT INTO devices (user_id, public_id, public_key, status, session_no, families, name, platform, model, app_version,
     agent, agent_version, ip, user_agent, created_at, updated_at, last_seen_at)
-VALUES (@user_id, @public_id, @public_key, 'ACTIVE', 1, @name, @platform, @model, @app_version,
+VALUES (@user_id, @public_id, @public_key, 'ACTIVE', 1, 1, @name, @platform, @model, @app_version,
     '', '', @ip, @user_agent, @now, @now, @now)
 ON CONFLICT (user_id, public_id) DO NOTHING
 RETURNING *;
@@ -14,7 +14,7 @@ UPDATE devices SET updated_at = updated_at WHERE id = $1 RETURNING *;
 UPDATE devices SET updated_at = updated_at WHERE user_id = $1 AND public_id = $2 RETURNING *;
 
 -- name: updateDevice :one
-UPDATE devices SET public_key = @public_key, status = 'ACTIVE', session_no = @session_no, name = @name, platform = @platform,
+UPDATE devices SET public_key = @public_key, status = 'ACTIVE', session_no = @session_no, families = @families, name = @name, platform = @platform,
     model = @model, app_version = @app_version, ip = @ip, user_agent = @user_agent, updated_at = @now, last_seen_at = @now
 WHERE id = @id
 RETURNING *;
@@ -29,7 +29,31 @@ UPDATE devices SET agent = $1, agent_version = $2, updated_at = $3 WHERE id = $4
 UPDATE devices SET last_seen_at = $1 WHERE id = $2;
 
 -- name: endSession :exec
-UPDATE devices SET session_no = session_no + 1, updated_at = $1 WHERE id = $2;
+UPDATE devices SET session_no = families + 1, families = families + 1, updated_at = $1 WHERE id = $2;
+
+-- name: setFamilies :exec
+UPDATE devices SET families = $1 WHERE id = $2;
+
+-- name: putWaitingKey :one
+INSERT INTO device_waiting_keys (device_id, public_key, session_no, door, name, platform, model, app_version, ip, user_agent, address, created_at)
+VALUES (@device_id, @public_key, @session_no, @door, @name, @platform, @model, @app_version, @ip, @user_agent, @address, @now)
+ON CONFLICT (device_id) DO UPDATE SET public_key = excluded.public_key, session_no = excluded.session_no, door = excluded.door, name = excluded.name,
+    platform = excluded.platform, model = excluded.model, app_version = excluded.app_version, ip = excluded.ip, user_agent = excluded.user_agent,
+    address = excluded.address, created_at = excluded.created_at
+RETURNING *;
+
+-- name: waitingKey :one
+SELECT * FROM device_waiting_keys WHERE device_id = $1;
+
+-- name: waitingKeys :many
+SELECT w.* FROM device_waiting_keys w JOIN devices d ON d.id = w.device_id
+WHERE d.user_id = @user_id AND w.device_id >= @first AND w.device_id <= @last;
+
+-- name: endWaitingSession :exec
+UPDATE device_waiting_keys SET session_no = $1 WHERE device_id = $2;
+
+-- name: dropWaitingKey :execrows
+DELETE FROM device_waiting_keys WHERE device_id = $1;
 
 -- name: getDevice :one
 SELECT * FROM devices WHERE id = $1 AND user_id = $2;
@@ -52,7 +76,8 @@ WHERE user_id = @user_id AND (CAST(sqlc.narg(ids) AS TEXT) IS NULL OR CAST(sqlc.
 DELETE FROM devices WHERE id = $1 AND user_id = $2 RETURNING public_id;
 
 -- name: readDeviceState :one
-SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1;
+SELECT d.user_id, d.status, d.session_no, d.last_seen_at, CAST(COALESCE(w.session_no, 0) AS BIGINT) AS waiting_no
+FROM devices d LEFT JOIN device_waiting_keys w ON w.device_id = d.id WHERE d.id = $1;
 
 -- name: readUserStatus :one
 SELECT status FROM users WHERE id = $1;
@@ -105,14 +130,16 @@ DELETE FROM device_refresh_tokens WHERE device_refresh_tokens.device_id = @devic
         ORDER BY t.id DESC LIMIT 1 OFFSET CAST(@keep AS BIGINT));
 
 -- name: pruneFamilies :exec
-DELETE FROM device_refresh_tokens WHERE device_id = @device_id AND session_no < @oldest;
+DELETE FROM device_refresh_tokens WHERE device_id = @device_id AND session_no < @oldest AND session_no <> @alive AND session_no <> @waiting;
 
 -- name: deleteExpiredRefreshTokens :exec
 DELETE FROM device_refresh_tokens WHERE expires_at <= $1;
 
 -- name: insertLogin :exec
-INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at)
-VALUES (@device_code_hash, @user_code_hash, @scopes, @name, @platform, @client_ip, @user_agent, @interval_s, 'PENDING', 0, @now, @expires_at);
+INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at,
+    public_id, public_key)
+VALUES (@device_code_hash, @user_code_hash, @scopes, @name, @platform, @client_ip, @user_agent, @interval_s, 'PENDING', 0, @now, @expires_at,
+    @public_id, @public_key);
 
 -- name: loginByDeviceCode :one
 SELECT * FROM device_logins WHERE device_code_hash = $1;
@@ -124,9 +151,12 @@ SELECT * FROM device_logins WHERE user_code_hash = $1;
 UPDATE device_logins SET polled_at = @now WHERE id = @id AND polled_at = @was;
 
 -- name: decideLogin :one
-UPDATE device_logins SET status = @status, user_id = @user_id, expires_at = @expires_at
+UPDATE device_logins SET status = @status, user_id = @user_id, expires_at = @expires_at, chosen_device_id = @chosen_device_id
 WHERE id = @id AND status = 'PENDING' AND device_logins.expires_at > @now
 RETURNING id;
+
+-- name: loginByID :one
+SELECT * FROM device_logins WHERE id = $1;
 
 -- name: deleteExpiredLogins :exec
 DELETE FROM device_logins WHERE expires_at <= $1;
@@ -148,7 +178,7 @@ SELECT * FROM registration_codes WHERE code_hash = $1 AND user_id = $2;
 -- name: takeCode :one
 UPDATE registration_codes SET used_at = @now, used_key = @used_key, code_sealed = NULL
 WHERE code_hash = @code_hash AND user_id = @user_id AND used_at IS NULL AND expires_at > @now
-RETURNING id;
+RETURNING *;
 
 -- name: bindCode :exec
 UPDATE registration_codes SET used_device_id = $1 WHERE id = $2;

@@ -108,17 +108,18 @@ func (q *Queries) countFrom(ctx context.Context, arg countFromParams) (int64, er
 }
 
 const decideLogin = `-- name: decideLogin :one
-UPDATE device_logins SET status = $1, user_id = $2, expires_at = $3
-WHERE id = $4 AND status = 'PENDING' AND device_logins.expires_at > $5
+UPDATE device_logins SET status = $1, user_id = $2, expires_at = $3, chosen_device_id = $4
+WHERE id = $5 AND status = 'PENDING' AND device_logins.expires_at > $6
 RETURNING id
 `
 
 type decideLoginParams struct {
-	Status    string
-	UserID    sql.NullInt64
-	ExpiresAt int64
-	ID        int64
-	Now       int64
+	Status         string
+	UserID         sql.NullInt64
+	ExpiresAt      int64
+	ChosenDeviceID sql.NullInt64
+	ID             int64
+	Now            int64
 }
 
 func (q *Queries) decideLogin(ctx context.Context, arg decideLoginParams) (int64, error) {
@@ -126,6 +127,7 @@ func (q *Queries) decideLogin(ctx context.Context, arg decideLoginParams) (int64
 		arg.Status,
 		arg.UserID,
 		arg.ExpiresAt,
+		arg.ChosenDeviceID,
 		arg.ID,
 		arg.Now,
 	)
@@ -168,8 +170,20 @@ func (q *Queries) deleteExpiredRefreshTokens(ctx context.Context, expiresAt int6
 	return err
 }
 
+const dropWaitingKey = `-- name: dropWaitingKey :execrows
+DELETE FROM device_waiting_keys WHERE device_id = $1
+`
+
+func (q *Queries) dropWaitingKey(ctx context.Context, deviceID int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, dropWaitingKey, deviceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const endSession = `-- name: endSession :exec
-UPDATE devices SET session_no = session_no + 1, updated_at = $1 WHERE id = $2
+UPDATE devices SET session_no = families + 1, families = families + 1, updated_at = $1 WHERE id = $2
 `
 
 type endSessionParams struct {
@@ -182,8 +196,22 @@ func (q *Queries) endSession(ctx context.Context, arg endSessionParams) error {
 	return err
 }
 
+const endWaitingSession = `-- name: endWaitingSession :exec
+UPDATE device_waiting_keys SET session_no = $1 WHERE device_id = $2
+`
+
+type endWaitingSessionParams struct {
+	SessionNo int64
+	DeviceID  int64
+}
+
+func (q *Queries) endWaitingSession(ctx context.Context, arg endWaitingSessionParams) error {
+	_, err := q.db.ExecContext(ctx, endWaitingSession, arg.SessionNo, arg.DeviceID)
+	return err
+}
+
 const getDevice = `-- name: getDevice :one
-SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at FROM devices WHERE id = $1 AND user_id = $2
+SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families FROM devices WHERE id = $1 AND user_id = $2
 `
 
 type getDeviceParams struct {
@@ -213,12 +241,13 @@ func (q *Queries) getDevice(ctx context.Context, arg getDeviceParams) (deviceRow
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
 }
 
 const getDeviceByPublicID = `-- name: getDeviceByPublicID :one
-SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at FROM devices WHERE user_id = $1 AND public_id = $2
+SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families FROM devices WHERE user_id = $1 AND public_id = $2
 `
 
 type getDeviceByPublicIDParams struct {
@@ -248,6 +277,7 @@ func (q *Queries) getDeviceByPublicID(ctx context.Context, arg getDeviceByPublic
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
 }
@@ -280,12 +310,12 @@ func (q *Queries) insertCode(ctx context.Context, arg insertCodeParams) (int64, 
 }
 
 const insertDevice = `-- name: insertDevice :one
-INSERT INTO devices (user_id, public_id, public_key, status, session_no, name, platform, model, app_version,
+INSERT INTO devices (user_id, public_id, public_key, status, session_no, families, name, platform, model, app_version,
     agent, agent_version, ip, user_agent, created_at, updated_at, last_seen_at)
-VALUES ($1, $2, $3, 'ACTIVE', 1, $4, $5, $6, $7,
+VALUES ($1, $2, $3, 'ACTIVE', 1, 1, $4, $5, $6, $7,
     '', '', $8, $9, $10, $10, $10)
 ON CONFLICT (user_id, public_id) DO NOTHING
-RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at
+RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families
 `
 
 type insertDeviceParams struct {
@@ -334,13 +364,16 @@ func (q *Queries) insertDevice(ctx context.Context, arg insertDeviceParams) (dev
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
 }
 
 const insertLogin = `-- name: insertLogin :exec
-INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', 0, $9, $10)
+INSERT INTO device_logins (device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, polled_at, created_at, expires_at,
+    public_id, public_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', 0, $9, $10,
+    $11, $12)
 `
 
 type insertLoginParams struct {
@@ -354,6 +387,8 @@ type insertLoginParams struct {
 	IntervalS      int64
 	Now            int64
 	ExpiresAt      int64
+	PublicID       string
+	PublicKey      []byte
 }
 
 func (q *Queries) insertLogin(ctx context.Context, arg insertLoginParams) error {
@@ -368,6 +403,8 @@ func (q *Queries) insertLogin(ctx context.Context, arg insertLoginParams) error 
 		arg.IntervalS,
 		arg.Now,
 		arg.ExpiresAt,
+		arg.PublicID,
+		arg.PublicKey,
 	)
 	return err
 }
@@ -421,7 +458,7 @@ func (q *Queries) insertSigningKey(ctx context.Context, arg insertSigningKeyPara
 }
 
 const listDevices = `-- name: listDevices :many
-SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at FROM devices
+SELECT id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families FROM devices
 WHERE user_id = $1 AND (CAST($2 AS TEXT) IS NULL OR CAST($2 AS TEXT) LIKE '%,' || CAST(id AS TEXT) || ',%')
 ORDER BY id DESC
 LIMIT CAST($4 AS BIGINT) OFFSET CAST($3 AS BIGINT)
@@ -468,6 +505,7 @@ func (q *Queries) listDevices(ctx context.Context, arg listDevicesParams) ([]dev
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.LastSeenAt,
+			&i.Families,
 		); err != nil {
 			return nil, err
 		}
@@ -483,7 +521,7 @@ func (q *Queries) listDevices(ctx context.Context, arg listDevicesParams) ([]dev
 }
 
 const lockDevice = `-- name: lockDevice :one
-UPDATE devices SET updated_at = updated_at WHERE id = $1 RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at
+UPDATE devices SET updated_at = updated_at WHERE id = $1 RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families
 `
 
 // An update that changes nothing locks the row on both engines.
@@ -509,12 +547,13 @@ func (q *Queries) lockDevice(ctx context.Context, id int64) (deviceRow, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
 }
 
 const lockDeviceByPublicID = `-- name: lockDeviceByPublicID :one
-UPDATE devices SET updated_at = updated_at WHERE user_id = $1 AND public_id = $2 RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at
+UPDATE devices SET updated_at = updated_at WHERE user_id = $1 AND public_id = $2 RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families
 `
 
 type lockDeviceByPublicIDParams struct {
@@ -544,12 +583,13 @@ func (q *Queries) lockDeviceByPublicID(ctx context.Context, arg lockDeviceByPubl
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
 }
 
 const loginByDeviceCode = `-- name: loginByDeviceCode :one
-SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE device_code_hash = $1
+SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at, public_id, public_key, chosen_device_id FROM device_logins WHERE device_code_hash = $1
 `
 
 func (q *Queries) loginByDeviceCode(ctx context.Context, deviceCodeHash []byte) (loginRow, error) {
@@ -570,12 +610,44 @@ func (q *Queries) loginByDeviceCode(ctx context.Context, deviceCodeHash []byte) 
 		&i.PolledAt,
 		&i.CreatedAt,
 		&i.ExpiresAt,
+		&i.PublicID,
+		&i.PublicKey,
+		&i.ChosenDeviceID,
+	)
+	return i, err
+}
+
+const loginByID = `-- name: loginByID :one
+SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at, public_id, public_key, chosen_device_id FROM device_logins WHERE id = $1
+`
+
+func (q *Queries) loginByID(ctx context.Context, id int64) (loginRow, error) {
+	row := q.db.QueryRowContext(ctx, loginByID, id)
+	var i loginRow
+	err := row.Scan(
+		&i.ID,
+		&i.DeviceCodeHash,
+		&i.UserCodeHash,
+		&i.Scopes,
+		&i.Name,
+		&i.Platform,
+		&i.ClientIp,
+		&i.UserAgent,
+		&i.IntervalS,
+		&i.Status,
+		&i.UserID,
+		&i.PolledAt,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.PublicID,
+		&i.PublicKey,
+		&i.ChosenDeviceID,
 	)
 	return i, err
 }
 
 const loginByUserCode = `-- name: loginByUserCode :one
-SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at FROM device_logins WHERE user_code_hash = $1
+SELECT id, device_code_hash, user_code_hash, scopes, name, platform, client_ip, user_agent, interval_s, status, user_id, polled_at, created_at, expires_at, public_id, public_key, chosen_device_id FROM device_logins WHERE user_code_hash = $1
 `
 
 func (q *Queries) loginByUserCode(ctx context.Context, userCodeHash []byte) (loginRow, error) {
@@ -596,6 +668,9 @@ func (q *Queries) loginByUserCode(ctx context.Context, userCodeHash []byte) (log
 		&i.PolledAt,
 		&i.CreatedAt,
 		&i.ExpiresAt,
+		&i.PublicID,
+		&i.PublicKey,
+		&i.ChosenDeviceID,
 	)
 	return i, err
 }
@@ -673,16 +748,23 @@ func (q *Queries) markUsed(ctx context.Context, arg markUsedParams) error {
 }
 
 const pruneFamilies = `-- name: pruneFamilies :exec
-DELETE FROM device_refresh_tokens WHERE device_id = $1 AND session_no < $2
+DELETE FROM device_refresh_tokens WHERE device_id = $1 AND session_no < $2 AND session_no <> $3 AND session_no <> $4
 `
 
 type pruneFamiliesParams struct {
 	DeviceID int64
 	Oldest   int64
+	Alive    int64
+	Waiting  int64
 }
 
 func (q *Queries) pruneFamilies(ctx context.Context, arg pruneFamiliesParams) error {
-	_, err := q.db.ExecContext(ctx, pruneFamilies, arg.DeviceID, arg.Oldest)
+	_, err := q.db.ExecContext(ctx, pruneFamilies,
+		arg.DeviceID,
+		arg.Oldest,
+		arg.Alive,
+		arg.Waiting,
+	)
 	return err
 }
 
@@ -738,8 +820,66 @@ func (q *Queries) pruneSiblings(ctx context.Context, arg pruneSiblingsParams) er
 	return err
 }
 
+const putWaitingKey = `-- name: putWaitingKey :one
+INSERT INTO device_waiting_keys (device_id, public_key, session_no, door, name, platform, model, app_version, ip, user_agent, address, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (device_id) DO UPDATE SET public_key = excluded.public_key, session_no = excluded.session_no, door = excluded.door, name = excluded.name,
+    platform = excluded.platform, model = excluded.model, app_version = excluded.app_version, ip = excluded.ip, user_agent = excluded.user_agent,
+    address = excluded.address, created_at = excluded.created_at
+RETURNING device_id, public_key, session_no, door, name, platform, model, app_version, ip, user_agent, address, created_at
+`
+
+type putWaitingKeyParams struct {
+	DeviceID   int64
+	PublicKey  []byte
+	SessionNo  int64
+	Door       string
+	Name       string
+	Platform   string
+	Model      string
+	AppVersion string
+	Ip         string
+	UserAgent  string
+	Address    string
+	Now        int64
+}
+
+func (q *Queries) putWaitingKey(ctx context.Context, arg putWaitingKeyParams) (waitingKeyRow, error) {
+	row := q.db.QueryRowContext(ctx, putWaitingKey,
+		arg.DeviceID,
+		arg.PublicKey,
+		arg.SessionNo,
+		arg.Door,
+		arg.Name,
+		arg.Platform,
+		arg.Model,
+		arg.AppVersion,
+		arg.Ip,
+		arg.UserAgent,
+		arg.Address,
+		arg.Now,
+	)
+	var i waitingKeyRow
+	err := row.Scan(
+		&i.DeviceID,
+		&i.PublicKey,
+		&i.SessionNo,
+		&i.Door,
+		&i.Name,
+		&i.Platform,
+		&i.Model,
+		&i.AppVersion,
+		&i.Ip,
+		&i.UserAgent,
+		&i.Address,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const readDeviceState = `-- name: readDeviceState :one
-SELECT user_id, status, session_no, last_seen_at FROM devices WHERE id = $1
+SELECT d.user_id, d.status, d.session_no, d.last_seen_at, CAST(COALESCE(w.session_no, 0) AS BIGINT) AS waiting_no
+FROM devices d LEFT JOIN device_waiting_keys w ON w.device_id = d.id WHERE d.id = $1
 `
 
 type readDeviceStateRow struct {
@@ -747,6 +887,7 @@ type readDeviceStateRow struct {
 	Status     string
 	SessionNo  int64
 	LastSeenAt int64
+	WaitingNo  int64
 }
 
 func (q *Queries) readDeviceState(ctx context.Context, id int64) (readDeviceStateRow, error) {
@@ -757,6 +898,7 @@ func (q *Queries) readDeviceState(ctx context.Context, id int64) (readDeviceStat
 		&i.Status,
 		&i.SessionNo,
 		&i.LastSeenAt,
+		&i.WaitingNo,
 	)
 	return i, err
 }
@@ -887,6 +1029,20 @@ func (q *Queries) setAgent(ctx context.Context, arg setAgentParams) error {
 	return err
 }
 
+const setFamilies = `-- name: setFamilies :exec
+UPDATE devices SET families = $1 WHERE id = $2
+`
+
+type setFamiliesParams struct {
+	Families int64
+	ID       int64
+}
+
+func (q *Queries) setFamilies(ctx context.Context, arg setFamiliesParams) error {
+	_, err := q.db.ExecContext(ctx, setFamilies, arg.Families, arg.ID)
+	return err
+}
+
 const setPushToken = `-- name: setPushToken :exec
 UPDATE devices SET push_token = $1 WHERE id = $2
 `
@@ -923,7 +1079,7 @@ func (q *Queries) successorUse(ctx context.Context, arg successorUseParams) (int
 const takeCode = `-- name: takeCode :one
 UPDATE registration_codes SET used_at = $1, used_key = $2, code_sealed = NULL
 WHERE code_hash = $3 AND user_id = $4 AND used_at IS NULL AND expires_at > $1
-RETURNING id
+RETURNING id, user_id, login_id, code_hash, code_sealed, created_at, expires_at, used_at, used_device_id, used_key
 `
 
 type takeCodeParams struct {
@@ -933,16 +1089,27 @@ type takeCodeParams struct {
 	UserID   int64
 }
 
-func (q *Queries) takeCode(ctx context.Context, arg takeCodeParams) (int64, error) {
+func (q *Queries) takeCode(ctx context.Context, arg takeCodeParams) (codeRow, error) {
 	row := q.db.QueryRowContext(ctx, takeCode,
 		arg.Now,
 		arg.UsedKey,
 		arg.CodeHash,
 		arg.UserID,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	var i codeRow
+	err := row.Scan(
+		&i.ID,
+		&i.UserID,
+		&i.LoginID,
+		&i.CodeHash,
+		&i.CodeSealed,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.UsedAt,
+		&i.UsedDeviceID,
+		&i.UsedKey,
+	)
+	return i, err
 }
 
 const touchDevice = `-- name: touchDevice :exec
@@ -960,15 +1127,16 @@ func (q *Queries) touchDevice(ctx context.Context, arg touchDeviceParams) error 
 }
 
 const updateDevice = `-- name: updateDevice :one
-UPDATE devices SET public_key = $1, status = 'ACTIVE', session_no = $2, name = $3, platform = $4,
-    model = $5, app_version = $6, ip = $7, user_agent = $8, updated_at = $9, last_seen_at = $9
-WHERE id = $10
-RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at
+UPDATE devices SET public_key = $1, status = 'ACTIVE', session_no = $2, families = $3, name = $4, platform = $5,
+    model = $6, app_version = $7, ip = $8, user_agent = $9, updated_at = $10, last_seen_at = $10
+WHERE id = $11
+RETURNING id, user_id, public_id, public_key, status, session_no, name, platform, model, app_version, agent, agent_version, ip, user_agent, push_token, created_at, updated_at, last_seen_at, families
 `
 
 type updateDeviceParams struct {
 	PublicKey  []byte
 	SessionNo  int64
+	Families   int64
 	Name       string
 	Platform   string
 	Model      string
@@ -983,6 +1151,7 @@ func (q *Queries) updateDevice(ctx context.Context, arg updateDeviceParams) (dev
 	row := q.db.QueryRowContext(ctx, updateDevice,
 		arg.PublicKey,
 		arg.SessionNo,
+		arg.Families,
 		arg.Name,
 		arg.Platform,
 		arg.Model,
@@ -1012,6 +1181,78 @@ func (q *Queries) updateDevice(ctx context.Context, arg updateDeviceParams) (dev
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.LastSeenAt,
+		&i.Families,
 	)
 	return i, err
+}
+
+const waitingKey = `-- name: waitingKey :one
+SELECT device_id, public_key, session_no, door, name, platform, model, app_version, ip, user_agent, address, created_at FROM device_waiting_keys WHERE device_id = $1
+`
+
+func (q *Queries) waitingKey(ctx context.Context, deviceID int64) (waitingKeyRow, error) {
+	row := q.db.QueryRowContext(ctx, waitingKey, deviceID)
+	var i waitingKeyRow
+	err := row.Scan(
+		&i.DeviceID,
+		&i.PublicKey,
+		&i.SessionNo,
+		&i.Door,
+		&i.Name,
+		&i.Platform,
+		&i.Model,
+		&i.AppVersion,
+		&i.Ip,
+		&i.UserAgent,
+		&i.Address,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const waitingKeys = `-- name: waitingKeys :many
+SELECT w.device_id, w.public_key, w.session_no, w.door, w.name, w.platform, w.model, w.app_version, w.ip, w.user_agent, w.address, w.created_at FROM device_waiting_keys w JOIN devices d ON d.id = w.device_id
+WHERE d.user_id = $1 AND w.device_id >= $2 AND w.device_id <= $3
+`
+
+type waitingKeysParams struct {
+	UserID int64
+	First  int64
+	Last   int64
+}
+
+func (q *Queries) waitingKeys(ctx context.Context, arg waitingKeysParams) ([]waitingKeyRow, error) {
+	rows, err := q.db.QueryContext(ctx, waitingKeys, arg.UserID, arg.First, arg.Last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []waitingKeyRow
+	for rows.Next() {
+		var i waitingKeyRow
+		if err := rows.Scan(
+			&i.DeviceID,
+			&i.PublicKey,
+			&i.SessionNo,
+			&i.Door,
+			&i.Name,
+			&i.Platform,
+			&i.Model,
+			&i.AppVersion,
+			&i.Ip,
+			&i.UserAgent,
+			&i.Address,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -26,10 +26,11 @@ const (
 	doorCode    door = iota + 1 // a registration code that the user approved
 	doorRefresh                 // a session, and the last refresh token of the device
 	doorKey                     // an API key with ForDeviceAuthenticate
+	doorToken                   // the last refresh token of the device alone, which keeps its key
 )
 
 func (d door) String() string {
-	return [...]string{"", "registration_code", "session", "api_key"}[d]
+	return [...]string{"", "registration_code", "session", "api_key", "refresh_token"}[d]
 }
 
 // Registration is a request to become a device of the user.
@@ -39,6 +40,8 @@ type Registration struct {
 	Code         string
 	RefreshToken string
 	ByKey        bool // an API key entitles it, nothing else is needed
+	KeyID        int64
+	MayRekey     bool // another key of a known device is good at once: by a person with a fresh proof, or a key with the action
 }
 
 // checked is a registration whose fields hold.
@@ -59,19 +62,23 @@ func (r Registration) check() (checked, error) {
 		return c, err
 	}
 	if c.publicKey, err = seal.ParseDeviceKey(r.DevPK); err != nil {
-		return c, fault.Invalid("dev_pk", "must be an X25519 public key: the base64 of exactly 32 bytes")
+		return c, errDevPK
 	}
 	switch {
 	case r.ByKey:
 	case r.Code != "":
 		c.door, c.codeHash = doorCode, seal.HashToken(r.Code)
-	case r.RefreshToken != "":
+	case r.RefreshToken != "" && r.MayRekey:
 		c.door = doorRefresh
+	case r.RefreshToken != "":
+		c.door = doorToken
 	default:
 		return c, fault.Invalid("registration_code", "is needed; get one with POST /auth/device")
 	}
 	return c, nil
 }
+
+var errDevPK = fault.Invalid("dev_pk", "must be an X25519 public key: the base64 of exactly 32 bytes")
 
 // nameFor is the name of a device that told none.
 func (c checked) nameFor() string {

@@ -101,7 +101,10 @@ func TestDeviceTakeover(t *testing.T) {
 		if len(w.keys.seen) != 0 {
 			t.Errorf("key listener told of %v", w.keys.seen)
 		}
-		wiped := w.register(w.user, m{"dev_pk": otherPK}).want(t, 200, 0)
+		bySession := func(code string, more m) answer {
+			return w.call(session(w.user), "POST /apiv1/me/devices", w.body(w.user, code, more))
+		}
+		wiped := bySession(w.code(w.user), m{"dev_pk": otherPK}).want(t, 200, 0)
 		if wiped.id("device.id") != mine.id("device.id") || len(w.keys.seen) != 1 || w.keys.seen[0].ID != mine.id("device.id") || w.keys.seen[0].PublicKey[0] != 9 {
 			t.Errorf("%s; told of %v", wiped.body, w.keys.seen)
 		}
@@ -115,10 +118,10 @@ func TestDeviceTakeover(t *testing.T) {
 		// The listener's failure undoes the registration; the code is good still.
 		w.keys.refuse = errors.New("planted")
 		code := w.code(w.user)
-		w.call("", registration, w.body(w.user, code, nil)).want(t, 500, 5017)
+		bySession(code, nil).want(t, 500, 5017)
 		w.notify(wiped.text("session.access_token")).want(t, 204, 0)
 		w.keys.refuse = nil
-		w.call("", registration, w.body(w.user, code, nil)).want(t, 200, 0)
+		bySession(code, nil).want(t, 200, 0)
 	})
 }
 

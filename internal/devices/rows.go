@@ -19,7 +19,7 @@ func (c checked) insert(now time.Time) insertDeviceParams {
 // counts as absent, the next token family begins.
 func (c checked) update(d deviceRow, now time.Time) updateDeviceParams {
 	return updateDeviceParams{
-		ID: d.ID, PublicKey: c.publicKey[:], SessionNo: d.SessionNo + 1, Name: cmp.Or(c.Name, d.Name),
+		ID: d.ID, PublicKey: c.publicKey[:], SessionNo: d.Families, Families: d.Families, Name: cmp.Or(c.Name, d.Name),
 		Platform: cmp.Or(c.Platform, d.Platform), Model: cmp.Or(c.Model, d.Model), AppVersion: cmp.Or(c.AppVersion, d.AppVersion),
 		Ip: cmp.Or(c.IP, d.Ip), UserAgent: cmp.Or(c.UserAgent, d.UserAgent), Now: now.UnixMilli(),
 	}

@@ -49,6 +49,13 @@ type StepUp interface {
 	RequireStepUp(ctx context.Context, q sqldb.Querier) error
 }
 
+// APIKeys tells whether the API key of a request is still good, within the
+// transaction that acts for it.
+type APIKeys interface {
+	// Check returns the fault that a request with the key now gets.
+	Check(ctx context.Context, tx *sqldb.Tx, keyID int64) error
+}
+
 // Deps are what the area needs. DB, Audit, Keyring and Limiter are required.
 type Deps struct {
 	DB       *sqldb.DB
@@ -58,6 +65,7 @@ type Deps struct {
 	Keys     KeyListener      // nil: nobody
 	Sessions SessionRefresher // nil: an empty POST /auth/refresh is refused
 	StepUp   StepUp           // nil: not asked
+	APIKeys  APIKeys          // nil: not asked
 	// Tell tells the owner of a device, in the transaction that gives reason to.
 	// Nil: it stands in the audit log alone.
 	Tell    func(ctx context.Context, tx *sqldb.Tx, n Notice) error

@@ -2,23 +2,33 @@ package devices
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
+// Decision is what a user decides about a device login.
+type Decision struct {
+	UserCode string
+	Approve  bool
+	DeviceID int64 // the device of the user that asks, 0: a new one, or none chosen
+}
+
 // VerifyLogin is the user's decision about a device login. Approval makes the
 // registration code, bound to the user. The same decision by the same user may
 // be sent again; an unknown, expired or otherwise decided code is 5000, and
-// counted. An approval needs a fresh proof (5034); denying needs none.
-func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string, approve bool) error {
-	code, err := parseUserCode(userCode)
+// counted. A device that is chosen is the only one that the approval is good
+// for, and another key of it is good at once. An approval needs a fresh proof (5034); denying needs none.
+func (s *Service) VerifyLogin(ctx context.Context, userID int64, d Decision) error {
+	code, err := parseUserCode(d.UserCode)
 	if err != nil {
 		return err
 	}
-	if approve {
+	if d.Approve {
 		if err := s.fresh(ctx); err != nil {
 			return err
 		}
@@ -30,7 +40,7 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 	}
 	defer spent.Settle()
 	status, action := loginDenied, "device_login.deny"
-	if approve {
+	if d.Approve {
 		status, action = loginApproved, "device_login.approve"
 	}
 	known := false
@@ -43,26 +53,30 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 		if err != nil {
 			return err
 		}
+		chosen, err := s.choose(ctx, tx, userID, d, login)
+		if err != nil {
+			return err
+		}
 		codeExpires := now.Add(codeTTL).UnixMilli()
 		id, err := q.decideLogin(ctx, decideLoginParams{
-			ID: login.ID, Status: status, UserID: valid(userID), ExpiresAt: max(login.ExpiresAt, codeExpires), Now: now.UnixMilli(),
+			ID: login.ID, Status: status, ChosenDeviceID: chosen, UserID: valid(userID), ExpiresAt: max(login.ExpiresAt, codeExpires), Now: now.UnixMilli(),
 		})
 		if sqldb.Is(err, sqldb.ErrNotFound) { // expired or decided
 			login, err = q.loginByUserCode(ctx, seal.HashToken(code))
-			known = err == nil && login.Status == status && login.UserID == valid(userID)
+			known = err == nil && login.Status == status && login.UserID == valid(userID) && login.ChosenDeviceID == chosen
 			return err
 		}
 		if err != nil {
 			return err
 		}
 		known = true
-		if approve {
+		if d.Approve {
 			if err := s.makeCode(ctx, tx, userID, id, now.UnixMilli(), codeExpires); err != nil {
 				return err
 			}
 		}
 		return s.Audit.Record(ctx, tx, audit.Entry{UserID: userID, Action: action, Object: fmt.Sprintf("device_login %d", id), Detail: map[string]any{
-			"name": login.Name, "client_ip": login.ClientIp,
+			"name": login.Name, "client_ip": login.ClientIp, "device_id": d.DeviceID,
 		}})
 	})
 	if err != nil {
@@ -72,6 +86,22 @@ func (s *Service) VerifyLogin(ctx context.Context, userID int64, userCode string
 		return s.refuseCode(ctx, errWrongUserCode)
 	}
 	return s.known(ctx, spent)
+}
+
+// choose checks that the device of the decision is the user's, and the one that
+// the login is for, where it says so.
+func (s *Service) choose(ctx context.Context, q sqldb.Querier, userID int64, d Decision, login loginRow) (sql.NullInt64, error) {
+	if !d.Approve || d.DeviceID == 0 {
+		return sql.NullInt64{}, nil
+	}
+	device, err := s.Get(ctx, q, userID, d.DeviceID)
+	if err != nil {
+		return sql.NullInt64{}, err
+	}
+	if login.PublicID != "" && login.PublicID != device.PublicID {
+		return sql.NullInt64{}, fault.Invalid("device_id", "is not the device that asks")
+	}
+	return valid(device.ID), nil
 }
 
 // makeCode stores a registration code: hashed to be found, sealed to be shown.

@@ -314,7 +314,7 @@ func TestPrivateServerCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.StartFlow(t.Context(), "box", "linux"); (err == nil) != ok {
+		if _, err := c.StartFlow(t.Context(), client.Registration{Name: "box", Platform: "linux"}); (err == nil) != ok {
 			t.Errorf("ca file %q: %v", file, err)
 		}
 	}

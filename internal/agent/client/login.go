@@ -50,12 +50,15 @@ type Registered struct {
 	Session Tokens `json:"session"`
 }
 
-// StartFlow begins a device login that may take fifteen minutes. name and
-// platform are shown to whoever is to approve it.
-func (c *Client) StartFlow(ctx context.Context, name, platform string) (*Flow, error) {
+// StartFlow begins a device login that may take fifteen minutes. What self says
+// is shown to whoever is to approve it.
+func (c *Client) StartFlow(ctx context.Context, self Registration) (*Flow, error) {
 	const op = "start device login"
 	a, err := c.do(ctx, request{op: op, method: http.MethodPost, path: "/auth/device",
-		body: map[string]any{"action": "device_start", "interval": 5, "expires_in": 900, "name": name, "platform": platform}})
+		body: map[string]any{
+			"action": "device_start", "interval": 5, "expires_in": 900, "name": self.Name, "platform": self.Platform,
+			"device_public_id": self.DevicePublicID, "dev_pk": self.DevPK, // so that the approval is for this device and key
+		}})
 	if err != nil {
 		return nil, err
 	}
