@@ -10,10 +10,16 @@ import (
 
 const maxAgentText = 200 // bytes of an agent's name or version
 
-// Notify takes the events of an agent (wire.md 7.1). "agent_version" is recorded
-// on the device; other types are for servers to come.
+// Notify takes the events of an agent. "agent_version" is recorded on the device;
+// of "install_result" what failed is an entry of the device's history. Other
+// types are ignored.
 func (s *Service) Notify(ctx context.Context, userID, deviceID int64, events []map[string]any) error {
 	for _, event := range events {
+		if event["type"] == "install_result" {
+			if err := s.installed(ctx, userID, deviceID, event); err != nil {
+				return err
+			}
+		}
 		if event["type"] != "agent_version" {
 			continue
 		}

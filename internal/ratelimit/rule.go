@@ -29,6 +29,7 @@ const (
 	DeviceCodesFromAddress        // wrong codes of devices
 	DeviceStartsFromAddress       // device logins that begin
 	KeysOfDevice                  // other keys of a known device, which wait for its owner
+	FailuresOfDevice              // that it reports of its installs
 	pastLastRule
 )
 
@@ -41,7 +42,7 @@ func (r Rule) name() string {
 		ResetsAtAddress: "reset.account-address", ResetsOfAccount: "reset.account-total", ResetsFromAddress: "reset.address", ResetsFromKnown: "reset.known",
 		ApprovalLetters: "approval.letter", ChallengesFromAddress: "passkey.challenge.address", ChallengesOfUser: "passkey.challenge.user",
 		AttemptsFromAddress: "provider.attempt.address", AttemptsOfUser: "provider.attempt.user",
-		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", KeysOfDevice: "devices.newkey",
+		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", KeysOfDevice: "devices.newkey", FailuresOfDevice: "devices.failure",
 	}[r]
 }
 
