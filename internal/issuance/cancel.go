@@ -61,7 +61,7 @@ func (s *Service) cancel(ctx context.Context, tx *sqldb.Tx, row issuanceRow) err
 }
 
 // finish clears what an ended attempt no longer needs and tells its
-// certificate how it ended.
+// certificate, and the log, how it ended.
 func (s *Service) finish(ctx context.Context, tx *sqldb.Tx, row issuanceRow) error {
 	if err := s.Names.Ended(ctx, tx, row.ID); err != nil {
 		return err
@@ -73,5 +73,9 @@ func (s *Service) finish(ctx context.Context, tx *sqldb.Tx, row issuanceRow) err
 	if err := q.dropKey(ctx, row.ID); err != nil {
 		return fmt.Errorf("drop key of issuance %d: %w", row.ID, err)
 	}
+	tx.AfterCommit(func() {
+		s.Log.InfoContext(ctx, "an issuance has ended", "issue_id", row.ID, "cert_id", row.CertID, "user_id", row.UserID, "status", row.Status,
+			"cause", row.Cause, "reason", row.ErrorMessage)
+	})
 	return s.Certs.NoteIssue(ctx, tx, row.CertID, row.ID, row.Status, row.CompletedAt)
 }

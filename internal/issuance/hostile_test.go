@@ -1,6 +1,9 @@
 package issuance
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,6 +105,8 @@ func TestCAThatRefuses(t *testing.T) {
 			t.Run(string(step), func(t *testing.T) {
 				w, ca := hostileWorld(t, db)
 				n := w.quiet()
+				var log bytes.Buffer
+				n.Log = slog.New(slog.NewTextHandler(&log, nil))
 				ca.Always(step, hostile.Problem(http.StatusForbidden, "rejectedIdentifier", "not for you\r\nno"))
 				i := n.finished(n.trigger(n.addCert("a.example.test"), ""))
 				said := strings.Contains(i.ErrorMessage, "rejectedIdentifier") && strings.Contains(i.ErrorMessage, "not for you")
@@ -113,6 +118,9 @@ func TestCAThatRefuses(t *testing.T) {
 				}
 				if w.events(i.ID) != 0 || n.issued(i.CertRecordID) || n.cert(i.CertRecordID).LastIssue.Status != StatusFailed {
 					t.Error("a failure had the effects of a success")
+				}
+				if ends := strings.Count(log.String(), fmt.Sprintf(`msg="an issuance has ended" issue_id=%d `, i.ID)); ends != 1 || !strings.Contains(log.String(), "status=FAILED") {
+					t.Errorf("the end is logged %d times: %s", ends, &log)
 				}
 				w.clean()
 			})

@@ -1,8 +1,10 @@
 package webhooks
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -216,7 +218,11 @@ func TestReceivers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, dbtest.SQLite(t), func(d *Deps) { d.Outbound.Timeout = 300 * time.Millisecond })
+			var log bytes.Buffer
+			f := newFixture(t, dbtest.SQLite(t), func(d *Deps) {
+				d.Outbound.Timeout = 300 * time.Millisecond
+				d.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
 			rec := newReceiver(t, c.answer)
 			w := f.hook(rec.URL, nil)
 			f.issued(1, 1)
@@ -238,6 +244,9 @@ func TestReceivers(t *testing.T) {
 			}
 			if n := len(rec.requests()); n != 1 {
 				t.Errorf("%d requests", n)
+			}
+			if told := strings.Count(log.String(), "has failed for good"); (told == 1) != (c.status == StatusPermanent) || told > 1 {
+				t.Errorf("the end is logged %d times: %s", told, &log)
 			}
 		})
 	}

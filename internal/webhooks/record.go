@@ -68,6 +68,10 @@ func (r *run) record(ctx context.Context, last bool) (settled bool, err error) {
 	}
 	for _, res := range r.results {
 		delete(r.known, res.delivery.ID)
+		if status := res.status(); status == StatusPermanent || status == StatusExhausted {
+			r.s.log.InfoContext(ctx, "a webhook delivery has failed for good", "webhook_id", r.hook.id, "delivery_id", res.delivery.ID,
+				"status", status, "reason", res.err)
+		}
 	}
 	r.results = r.results[:0]
 	return settled, nil
