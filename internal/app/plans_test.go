@@ -18,11 +18,10 @@ var small = []string{"settings", "device_signing_keys", "setup_tokens", "code_ke
 // whole are the statements that may read a table whole or sort what they read,
 // and why.
 var whole = map[string]string{
-	"identity.administrators": "reads the index of the users who have a role, of whom there are few",
-	"identity.searchUsers":    "sorts what the beginning of an address or a name finds",
-	"certs.reissuesDue":       "sorts by turns of users the certificates that devices wait for, the 5,000 longest overdue at the most",
-	"certs.usersDue":          "its plan names the list of users that it makes, of 5,000 at the most, and no table",
-	"issuance.challengesOf":   "sorts the challenges of one order: as many as it has names, a hundred at the most",
+	"identity.searchUsers":  "sorts what the beginning of an address or a name finds",
+	"certs.reissuesDue":     "sorts by turns of users the certificates that devices wait for, the 5,000 longest overdue at the most",
+	"certs.usersDue":        "its plan names the list of users that it makes, of 5,000 at the most, and no table",
+	"issuance.challengesOf": "sorts the challenges of one order: as many as it has names, a hundred at the most",
 }
 
 // Every statement of the program finds its rows through an index, in tables of
