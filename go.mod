@@ -23,9 +23,12 @@ require (
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6
 	github.com/emersion/go-smtp v0.25.1
+	github.com/miekg/dns v1.1.72
 	github.com/wneessen/go-mail v0.8.1
 	golang.org/x/oauth2 v0.37.0
 )
+
+require golang.org/x/mod v0.41.0 // indirect
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect

@@ -44,6 +44,7 @@ type Options struct {
 	CommitFault func() bool
 	ACMEFault   func(*http.Request) outbound.Fault
 	Lookup      func(ctx context.Context, host string) ([]netip.Addr, error)
+	DNSPort     uint16 // of name servers; 0: 53
 }
 
 // App is the whole server without its listeners. It is an http.Handler.
@@ -115,6 +116,7 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 	}
 	a.areas.mail.UseJobs(a.jobs)
 	a.areas.identity.UseJobs(a.jobs)
+	a.areas.names.UseJobs(a.jobs)
 	a.areas.webhooks.UseJobs(a.jobs)
 	a.areas.issuance.UseJobs(a.jobs)
 	if a.mux, err = a.mount(o.Version); err != nil {
@@ -184,9 +186,14 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
 	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, StepUp: s.identity, Now: a.now})
+	records, err := a.config.nameRecords(o)
+	if err != nil {
+		return err
+	}
 	if s.names, err = names.Open(ctx, names.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Users: s.identity, Log: a.log, Now: a.now, Proved: a.config.namePolicy() == policyProved,
-		Reserved: a.config.reservedNames(), Directories: a.config.ClaimDirectories,
+		Reserved: a.config.reservedNames(), Directories: a.config.ClaimDirectories, Limiter: s.limiter, StepUp: s.identity, Records: records,
+		Certificates: nameCertificates{a}, Attempts: nameAttempts{a}, Tell: s.identity.Tell,
 	}); err != nil {
 		return err
 	}
@@ -221,6 +228,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.passkeys.Register(r)
 	s.providers.Register(r)
 	s.devices.Register(r)
+	s.names.Register(r)
 	s.webhooks.Register(r)
 	s.issuance.Register(r)
 	s.administration.Register(r)
@@ -248,6 +256,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	s.devices.Mount(m)
 	s.feed.Mount(m)
 	s.accounts.Mount(m)
+	s.names.Mount(m)
 	s.certs.Mount(m)
 	s.issuance.Mount(m)
 	s.installs.Mount(m)
@@ -264,6 +273,9 @@ func (a *App) Mux() *web.Mux { return a.mux }
 
 // Start begins the background work.
 func (a *App) Start(ctx context.Context) error {
+	if err := a.areas.names.Upgrade(ctx); err != nil {
+		return err
+	}
 	if err := a.jobs.Start(ctx); err != nil {
 		return fmt.Errorf("start background work: %w", err)
 	}

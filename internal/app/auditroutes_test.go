@@ -75,6 +75,15 @@ var auditedRoutes = map[string]traced{
 	"POST U/service_webhooks/{webhook_id}/test":                               {actions: "webhook.test", prepare: newWebhook},
 	"POST U/service_webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {actions: "webhook.redeliver"},
 
+	"POST U/names":                               {actions: "name.begin"},
+	"DELETE U/names/{name_id}":                   {actions: "name.release", prepare: newName},
+	"POST U/names/{name_id}/verify":              {why: "a look-up that finds no record changes nothing; names.TestProveAName has one"},
+	"POST U/names/{name_id}/grants":              {elsewhere: "names.TestGrants: it is in the logs of two users"},
+	"DELETE U/names/{name_id}/grants/{grant_id}": {elsewhere: "names.TestGrants: it is in the logs of two users"},
+	"POST /apiv1/admin/names":                    {elsewhere: "names.TestAdministratorsAndNames: it is in the logs of two users"},
+	"PUT /apiv1/admin/names/{name_id}":           {elsewhere: "names.TestAdministratorsAndNames: it is in the logs of three users"},
+	"DELETE /apiv1/admin/names/{name_id}":        {elsewhere: "names.TestAdministratorsAndNames: it is in the logs of two users"},
+
 	"POST U/password":                {actions: "user.change_password", body: func(*attempt) any { return map[string]any{"new_password": password} }},
 	"DELETE U/sessions":              {actions: "session.revoke_all", body: func(*attempt) any { return nil }},
 	"DELETE U/sessions/{session_id}": {actions: "session.revoke"},
@@ -152,6 +161,8 @@ func newIssuance(a *attempt) {
 	newCertificate(a)
 	a.make("/apiv1/me/certificates/"+a.ids["certificate_id"]+"/issues", "issue_id", forced(a))
 }
+
+func newName(a *attempt) { a.make("/apiv1/me/names", "name_id", nameExample(a.r)) }
 
 func newWebhook(a *attempt) { a.make("/apiv1/me/service_webhooks", "webhook_id", webhookExample(a.r)) }
 

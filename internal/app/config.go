@@ -49,6 +49,8 @@ type Config struct {
 	ProxyHeader       string   `koanf:"trusted-proxy-header"`
 	NamePolicy        string   `koanf:"name-policy"`
 	ClaimDirectories  []string `koanf:"claim-directories"`
+	DNSResolvers      []string `koanf:"dns-resolvers"`
+	DNSAllowCIDRs     []string `koanf:"dns-allow-cidrs"`
 
 	GitHub             string   `koanf:"github"`
 	Weixin             string   `koanf:"weixin"`
@@ -85,6 +87,8 @@ func Flags(f *pflag.FlagSet) {
 	f.String("github", "", "sign in with GitHub, client_id=…,client_secret_file=`file`,registration=…,domains=…; empty: off")
 	f.String("name-policy", "", "whose a name is: first-come (the first certificate claims the domain) or proved (a TXT record first); empty: first-come while registration is closed")
 	f.StringSlice("claim-directories", nil, "`addresses` of ACME directories, besides the well-known ones, whose certificates claim names")
+	f.StringSlice("dns-resolvers", nil, "`addresses` of resolvers for proofs of names; empty: those of /etc/resolv.conf")
+	f.StringSlice("dns-allow-cidrs", nil, "special `ranges` that name servers may be in when names are proved")
 	f.String("weixin", "", "sign in with Weixin, app_id=…,app_secret_file=`file`; empty: off")
 	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
 	f.String("solana", "on", "sign in with a Solana wallet, on or off; on,registration=open lets new users in")
@@ -179,7 +183,7 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
-	if strings.HasSuffix(key, "-cidrs") || key == "limits" || key == "trusted-proxies" || key == "claim-directories" {
+	if strings.HasSuffix(key, "-cidrs") || slices.Contains([]string{"limits", "trusted-proxies", "claim-directories", "dns-resolvers"}, key) {
 		return key, strings.Split(value, ",")
 	}
 	if key == "oidc" { // each of which has commas of its own
@@ -361,6 +365,7 @@ func (c Config) Shown() []string {
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
 		"name-policy: " + c.namePolicy(), "claim-directories: " + strings.Join(c.ClaimDirectories, ","),
+		"dns-resolvers: " + strings.Join(c.DNSResolvers, ","), "dns-allow-cidrs: " + strings.Join(c.DNSAllowCIDRs, ","),
 		"max-connections: " + strconv.Itoa(c.MaxConnections), "log-level: " + c.LogLevel, "log-format: " + c.LogFormat,
 	}
 }

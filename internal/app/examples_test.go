@@ -55,7 +55,15 @@ var examples = map[string][]func(r *resident) any{
 	"PATCH /apiv1/admin/users/{user_id}": {func(*resident) any {
 		return map[string]any{"roles": []any{"admin"}, "reason": "for a test"}
 	}},
-	"POST U/apikeys": {keyExample},
+	"POST U/names": {nameExample},
+	"POST U/names/{name_id}/grants": {func(r *resident) any {
+		return map[string]any{"user": r.other(), "pattern": "www." + r.domain(), "expires": 4102444800000}
+	}},
+	"POST /apiv1/admin/names": {func(r *resident) any {
+		return map[string]any{"user_id": r.UserID, "name": freshPublicID()[:8] + ".internal"}
+	}},
+	"PUT /apiv1/admin/names/{name_id}": {func(r *resident) any { return map[string]any{"user_id": r.other()} }},
+	"POST U/apikeys":                   {keyExample},
 	"PATCH U/apikeys/{apikey_id}": {func(*resident) any {
 		return map[string]any{"permissions": []any{permission("devices", "*", "read")}}
 	}},
@@ -90,4 +98,16 @@ func (o *operation) good(r *resident) any {
 		return list[0]
 	}
 	return nil
+}
+
+func nameExample(*resident) any {
+	return map[string]any{"name": "x" + freshPublicID()[:8] + ".example.org"}
+}
+
+// other is a user who is not the resident.
+func (r *resident) other() int64 {
+	if r.UserID == 1 {
+		return 2
+	}
+	return 1
 }

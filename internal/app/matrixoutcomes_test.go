@@ -31,6 +31,8 @@ var outcomes = map[string]outcome{
 	"POST /apiv1/admin/users/{user_id}/cancel-deletion":         {cell{409, 5030}, "no deletion waits"},
 	"POST /apiv1/admin/users/{user_id}/sign-out":                {cell{204, 0}, "nothing to say"},
 	"POST /apiv1/admin/users/{user_id}/resend-activation-email": {cell{204, 0}, "nothing to say"},
+	"POST U/names/{name_id}/verify":                             {cell{200, 0}, "the name as it is"},
+	"POST /apiv1/admin/names":                                   {cell{201, 0}, "a new claim"},
 	"POST U/password":                                           {cell{204, 0}, "nothing to say"},
 	"POST /apiv1/devices/self/notify":                           {cell{204, 0}, "wire.md 7.1"},
 	"POST /apiv1/device/registration":                           {cell{400, 5000}, "an unknown registration code (decisions.md 8.9)"},

@@ -74,7 +74,7 @@ func settings(t *testing.T, db sqldb.Config) app.Config {
 	t.Helper()
 	c := app.Config{
 		Listen: "127.0.0.1:8080", Data: t.TempDir(), DB: db.URL, SessionCookie: "certharbor_session",
-		WebhookAllowCIDRs: []string{"127.0.0.0/8"}, ACMEAllowCIDRs: []string{"127.0.0.0/8"}, LogLevel: "debug", LogFormat: "json", NamePolicy: "first-come",
+		WebhookAllowCIDRs: []string{"127.0.0.0/8"}, ACMEAllowCIDRs: []string{"127.0.0.0/8"}, LogLevel: "debug", LogFormat: "json", NamePolicy: "first-come", DNSResolvers: []string{"127.0.0.1:9"},
 	}
 	if db.Path != "" {
 		c.Data = strings.TrimSuffix(db.Path, "/certharbor.db")

@@ -76,6 +76,12 @@ var freshProof = map[string]proofRow{
 	"POST U/service_webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {why: "sends again what the receiver was to get"},
 	"POST U/service_webhooks/{webhook_id}/test":                               {why: "sends nothing of the user's"},
 
+	"POST U/names":                               {why: "what proves a name is a record, not a session"},
+	"POST U/names/{name_id}/verify":              {why: "what proves a name is a record, not a session"},
+	"DELETE U/names/{name_id}":                   {why: takesAway},
+	"POST U/names/{name_id}/grants":              {bodies: goodBody},
+	"DELETE U/names/{name_id}/grants/{grant_id}": {why: takesAway},
+
 	"POST U/password":                {bodies: goodBody},
 	"DELETE U/sessions":              {bodies: goodBody, query: "?keep_current=true"},
 	"DELETE U/sessions/{session_id}": {bodies: goodBody}, // another session than the caller's

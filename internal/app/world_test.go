@@ -116,6 +116,7 @@ func (w *world) settle(email, deviceID string) *resident {
 			r.ids[s.gives] = strconv.FormatInt(made.ID, 10)
 		}
 	}
+	w.name(r)
 	if w.find("GET U/sessions") != nil {
 		var sessions []struct{ ID int64 }
 		r.do("GET", "/apiv1/me/sessions", nil, 200).data(w.t, &sessions)
@@ -127,6 +128,30 @@ func (w *world) settle(email, deviceID string) *resident {
 	}
 	return r
 }
+
+// name makes a name that the resident holds, as a record would, and a grant on
+// it.
+func (w *world) name(r *resident) {
+	w.t.Helper()
+	db := w.database()
+	var id int64
+	err := db.Writer().QueryRowContext(w.t.Context(), `INSERT INTO name_claims (user_id, name, domain, state, proof, taken_from, held_at, lost_at,
+		checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at) VALUES ($1, $2, $2, 'HELD', 'txt', 0, 1, 0, 0, 0, 0, 0, 0, 1) RETURNING id`,
+		r.UserID, r.domain()).Scan(&id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.ids["name_id"] = strconv.FormatInt(id, 10)
+	err = db.Writer().QueryRowContext(w.t.Context(), `INSERT INTO name_grants (claim_id, user_id, pattern, expires_at, ended_at, stops_at, warned_at, created_at)
+		VALUES ($1, $2, $3, 0, 0, 0, 0, 1) RETURNING id`, id, r.UserID, r.domain()).Scan(&id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.ids["grant_id"] = strconv.FormatInt(id, 10)
+}
+
+// domain is the name that the resident holds.
+func (r *resident) domain() string { return fmt.Sprintf("held%d.com", r.UserID) }
 
 // key makes an API key.
 func (r *resident) key(body any) string {

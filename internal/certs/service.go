@@ -57,6 +57,8 @@ type NameRules interface {
 	// Missing returns the fault that another user holds a name, or what has yet
 	// to be proved, in sentences.
 	Missing(ctx context.Context, tx *sqldb.Tx, o names.Order) ([]string, error)
+	// Check returns the fault that the user may not order one of the names.
+	Check(ctx context.Context, q sqldb.Querier, o names.Order) error
 }
 
 // StepUp tells whether a person has proved recently enough who they are.

@@ -63,7 +63,7 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	stream := feed.NewService(feed.Deps{DB: db, Now: now})
 	t.Cleanup(stream.Close)
 	e.s = NewService(Deps{
-		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e, StepUp: e, Names: e,
+		DB: db, Audit: audit.New(now), Keys: ring, Now: now, Feed: stream, APIKeys: e, StepUp: e, Names: nameRules{e},
 		Accounts: acmeaccounts.NewService(acmeaccounts.Deps{DB: db, Now: now}),
 		Devices:  devices.NewService(devices.Deps{DB: db, Now: now}),
 	})
@@ -74,10 +74,19 @@ func newEnv(t testing.TB, db *sqldb.DB) *env {
 	return e
 }
 
-// Missing implements NameRules: it answers what the test put there.
-func (e *env) Missing(_ context.Context, _ *sqldb.Tx, o names.Order) ([]string, error) {
+// nameRules answers what the test put there.
+type nameRules struct{ *env }
+
+// Missing implements NameRules.
+func (e nameRules) Missing(_ context.Context, _ *sqldb.Tx, o names.Order) ([]string, error) {
 	e.asked = append(e.asked, o)
 	return e.missing, e.refused
+}
+
+// Check implements NameRules.
+func (e nameRules) Check(_ context.Context, _ sqldb.Querier, o names.Order) error {
+	e.asked = append(e.asked, o)
+	return e.refused
 }
 
 // RequireStepUp implements StepUp: a session is good for 15 minutes.

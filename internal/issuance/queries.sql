@@ -82,3 +82,13 @@ WHERE c.token = $1 ORDER BY c.issuance_id LIMIT 100;
 -- What a clock that was wrong has put off.
 -- name: hasten :exec
 UPDATE issuances SET due_at = @now WHERE due_at > @latest AND status IN ('PENDING', 'PROCESSING');
+
+-- name: answersIn :many
+SELECT c.token, c.issuance_id, c.name, i.user_id FROM http01_challenges c JOIN issuances i ON i.id = c.issuance_id
+WHERE c.domain = $1;
+
+-- name: dropAnswer :exec
+DELETE FROM http01_challenges WHERE token = $1 AND issuance_id = $2;
+
+-- name: successes :many
+SELECT id, user_id, acct_id, names FROM issuances WHERE id > @after AND status = 'SUCCESS' ORDER BY id LIMIT CAST(@max AS BIGINT);

@@ -85,6 +85,46 @@ func (q *Queries) answers(ctx context.Context, token string) ([]answersRow, erro
 	return items, nil
 }
 
+const answersIn = `-- name: answersIn :many
+SELECT c.token, c.issuance_id, c.name, i.user_id FROM http01_challenges c JOIN issuances i ON i.id = c.issuance_id
+WHERE c.domain = $1
+`
+
+type answersInRow struct {
+	Token      string
+	IssuanceID int64
+	Name       string
+	UserID     int64
+}
+
+func (q *Queries) answersIn(ctx context.Context, domain string) ([]answersInRow, error) {
+	rows, err := q.db.QueryContext(ctx, answersIn, domain)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []answersInRow
+	for rows.Next() {
+		var i answersInRow
+		if err := rows.Scan(
+			&i.Token,
+			&i.IssuanceID,
+			&i.Name,
+			&i.UserID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const challengesOf = `-- name: challengesOf :many
 SELECT token, issuance_id, name, key_authorization, challenge_url, authorization_url, domain FROM http01_challenges WHERE issuance_id = $1 ORDER BY token
 `
@@ -145,6 +185,20 @@ func (q *Queries) countUnordered(ctx context.Context, arg countUnorderedParams) 
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const dropAnswer = `-- name: dropAnswer :exec
+DELETE FROM http01_challenges WHERE token = $1 AND issuance_id = $2
+`
+
+type dropAnswerParams struct {
+	Token      string
+	IssuanceID int64
+}
+
+func (q *Queries) dropAnswer(ctx context.Context, arg dropAnswerParams) error {
+	_, err := q.db.ExecContext(ctx, dropAnswer, arg.Token, arg.IssuanceID)
+	return err
 }
 
 const dropChallenges = `-- name: dropChallenges :exec
@@ -700,4 +754,48 @@ func (q *Queries) setKey(ctx context.Context, arg setKeyParams) error {
 		arg.DeviceKey,
 	)
 	return err
+}
+
+const successes = `-- name: successes :many
+SELECT id, user_id, acct_id, names FROM issuances WHERE id > $1 AND status = 'SUCCESS' ORDER BY id LIMIT CAST($2 AS BIGINT)
+`
+
+type successesParams struct {
+	After int64
+	Max   int64
+}
+
+type successesRow struct {
+	ID     int64
+	UserID int64
+	AcctID int64
+	Names  string
+}
+
+func (q *Queries) successes(ctx context.Context, arg successesParams) ([]successesRow, error) {
+	rows, err := q.db.QueryContext(ctx, successes, arg.After, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []successesRow
+	for rows.Next() {
+		var i successesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.AcctID,
+			&i.Names,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

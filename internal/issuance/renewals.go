@@ -114,6 +114,9 @@ func (s *Service) renewOne(ctx context.Context, cert certs.Certificate) (*fault.
 	o := order{trigger: TriggerRenewal, force: lifetime(cert) < limitless}
 	err := s.permitted(ctx, s.DB.Reader(), cert, o)
 	if err == nil {
+		err = s.Names.Check(ctx, s.DB.Reader(), cert.Order())
+	}
+	if err == nil {
 		err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 			if _, _, err := s.insert(ctx, tx, cert.UserID, cert.ID, o); err != nil {
 				return err
@@ -136,8 +139,8 @@ func (s *Service) permitted(ctx context.Context, q sqldb.Querier, cert certs.Cer
 	if err := s.issuable(ctx, q, cert); err != nil {
 		return err
 	}
-	if err := s.Names.Check(ctx, q, cert.Order()); err != nil || o.force {
-		return err
+	if o.force {
+		return nil
 	}
 	return s.limit(ctx, q, cert.UserID, nameSet(cert.Names().All()))
 }

@@ -57,6 +57,7 @@ type NameRules interface {
 	Finalize(ctx context.Context, tx *sqldb.Tx, a names.Attempt) error
 	Issued(ctx context.Context, tx *sqldb.Tx, issuanceID int64) error
 	Ended(ctx context.Context, tx *sqldb.Tx, issuanceID int64) error
+	Prove(ctx context.Context, o names.Order) (bool, error)
 }
 
 // Webhooks queues the event of a success; webhooks.Service is one.

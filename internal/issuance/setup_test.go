@@ -22,11 +22,13 @@ import (
 	"certharbor.dev/certharbor/internal/acmetest"
 	"certharbor.dev/certharbor/internal/acmetest/hostile"
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/authdns"
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/feed"
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/outbound"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -45,6 +47,7 @@ type world struct {
 	change  func(*Service) // of every node that starts
 	claims  []string       // directories whose certificates claim names
 	proved  bool           // the policy about names
+	records records        // TXT records that stand
 
 	mu  sync.Mutex
 	now func() time.Time
@@ -111,7 +114,7 @@ func (w *world) quiet() *node {
 	stream := feed.NewService(feed.Deps{DB: w.db, Now: w.time})
 	rules, err := names.Open(context.WithoutCancel(w.t.Context()), names.Deps{
 		DB: w.db, Audit: trail, Keys: w.keys, Users: nobodyAdmin{}, Log: log, Now: w.time,
-		Proved: w.proved, Directories: w.claims, Reserved: names.Reserve([]string{"https://certs.example.net"}, nil),
+		Proved: w.proved, Directories: w.claims, Limiter: ratelimit.NewLimiter(w.db, w.time), Records: w.records, Reserved: names.Reserve([]string{"https://certs.example.net"}, nil),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -160,8 +163,18 @@ func (n *node) stop() {
 	_ = n.engine.Stop(ctx) // says that it had to cancel
 }
 
+// records are the TXT records that stand, "name value".
+type records map[string]bool
+
+// Proof implements names.Records.
+func (r records) Proof(_ context.Context, name, value string) (authdns.Finding, error) {
+	return authdns.Finding{Stands: r[name+" "+value], Why: "No such record."}, nil
+}
+
 // nobodyAdmin has no administrators.
 type nobodyAdmin struct{}
+
+func (nobodyAdmin) Exists(context.Context, sqldb.Querier, int64) (bool, error) { return true, nil }
 
 func (nobodyAdmin) IsAdmin(context.Context, sqldb.Querier, int64) (bool, error) { return false, nil }
 

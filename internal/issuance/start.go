@@ -9,6 +9,7 @@ import (
 	"certharbor.dev/certharbor/internal/certs"
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -29,9 +30,11 @@ func (s *Service) Start(ctx context.Context, userID, certID int64, trigger strin
 // start returns the attempt and whether it is a new one.
 func (s *Service) start(ctx context.Context, userID, certID int64, o order) (issuance Issuance, created bool, err error) {
 	// Most of fifty callers at once need no transaction.
-	if _, err := s.Certs.Record(ctx, s.DB.Reader(), userID, certID); err != nil {
+	cert, err := s.Certs.Record(ctx, s.DB.Reader(), userID, certID)
+	if err != nil {
 		return Issuance{}, false, err
 	}
+	looked := false
 	for range 3 {
 		row, err := New(s.DB.Reader()).openIssuance(ctx, certID)
 		if err == nil {
@@ -46,6 +49,12 @@ func (s *Service) start(ctx context.Context, userID, certID int64, o order) (iss
 		})
 		if sqldb.Is(err, sqldb.ErrConflict) {
 			continue // somebody else was first
+		}
+		if f := fault.As(err); f != nil && f.Key == names.KeyUnproved && !looked {
+			looked = true // the record may stand by now
+			if proved, proveErr := s.Names.Prove(ctx, cert.Order()); proveErr == nil && proved {
+				continue
+			}
 		}
 		return fromRow(row), created, err
 	}
@@ -70,15 +79,15 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	if err := s.Names.MayOrder(ctx, tx, cert.Order()); err != nil {
 		return issuanceRow{}, false, err
 	}
-	names := cert.Names().All()
+	list := cert.Names().All()
 	replaces, err := s.predecessor(ctx, tx, cert)
 	if err != nil {
 		return issuanceRow{}, false, err
 	}
 	now := s.Now().UnixMilli()
 	row, err := q.insertIssuance(ctx, insertIssuanceParams{
-		UserID: userID, CertID: certID, Cause: o.trigger, AcctID: cert.AcctID, Challenge: challengeHTTP01, Names: encodeNames(names),
-		NameSet: nameSet(names), ValiditySeconds: o.validitySeconds, Replaces: replaces, Step: stepPrepare, Now: now,
+		UserID: userID, CertID: certID, Cause: o.trigger, AcctID: cert.AcctID, Challenge: challengeHTTP01, Names: encodeNames(list),
+		NameSet: nameSet(list), ValiditySeconds: o.validitySeconds, Replaces: replaces, Step: stepPrepare, Now: now,
 	})
 	if err != nil {
 		return issuanceRow{}, false, fmt.Errorf("insert issuance: %w", err)

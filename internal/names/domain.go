@@ -69,6 +69,10 @@ func covers(upper, name string) bool {
 	return slices.Contains(path(name), upper)
 }
 
+// Below tells whether name is the upper one, stands below it, or is a wildcard
+// there.
+func Below(upper, name string) bool { return within(name, upper) }
+
 // within tells whether name is upper or stands below it, whatever suffixes are
 // between them.
 func within(name, upper string) bool {

@@ -10,6 +10,83 @@ import (
 	"database/sql"
 )
 
+const allClaims = `-- name: allClaims :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE id > 0 ORDER BY id DESC LIMIT CAST($2 AS BIGINT) OFFSET CAST($1 AS BIGINT)
+`
+
+type allClaimsParams struct {
+	Skip int64
+	Max  int64
+}
+
+func (q *Queries) allClaims(ctx context.Context, arg allClaimsParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, allClaims, arg.Skip, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimByID = `-- name: claimByID :one
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE id = $1
+`
+
+func (q *Queries) claimByID(ctx context.Context, id int64) (claimRow, error) {
+	row := q.db.QueryRowContext(ctx, claimByID, id)
+	var i claimRow
+	err := row.Scan(
+		&i.ID,
+		&i.UserID,
+		&i.Name,
+		&i.Domain,
+		&i.State,
+		&i.Proof,
+		&i.IssuanceID,
+		&i.TakenFrom,
+		&i.HeldAt,
+		&i.LostAt,
+		&i.CheckedAt,
+		&i.NextCheckAt,
+		&i.AbsentSince,
+		&i.LapsedAt,
+		&i.FreedAt,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const claimOf = `-- name: claimOf :one
 SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE user_id = $1 AND name = $2
 `
@@ -41,6 +118,55 @@ func (q *Queries) claimOf(ctx context.Context, arg claimOfParams) (claimRow, err
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const claimsDue = `-- name: claimsDue :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE next_check_at > 0 AND next_check_at <= $1 ORDER BY next_check_at, id LIMIT CAST($2 AS BIGINT)
+`
+
+type claimsDueParams struct {
+	Now int64
+	Max int64
+}
+
+func (q *Queries) claimsDue(ctx context.Context, arg claimsDueParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, claimsDue, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const claimsIn = `-- name: claimsIn :many
@@ -95,8 +221,158 @@ func (q *Queries) claimsIn(ctx context.Context, arg claimsInParams) ([]claimRow,
 	return items, nil
 }
 
+const claimsInState = `-- name: claimsInState :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE state = $1 ORDER BY id DESC LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+`
+
+type claimsInStateParams struct {
+	State string
+	Skip  int64
+	Max   int64
+}
+
+func (q *Queries) claimsInState(ctx context.Context, arg claimsInStateParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, claimsInState, arg.State, arg.Skip, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimsOf = `-- name: claimsOf :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE user_id = $1 ORDER BY name LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+`
+
+type claimsOfParams struct {
+	UserID sql.NullInt64
+	Skip   int64
+	Max    int64
+}
+
+func (q *Queries) claimsOf(ctx context.Context, arg claimsOfParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, claimsOf, arg.UserID, arg.Skip, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimsOfDomain = `-- name: claimsOfDomain :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE domain = $1 ORDER BY name, id LIMIT CAST($3 AS BIGINT) OFFSET CAST($2 AS BIGINT)
+`
+
+type claimsOfDomainParams struct {
+	Domain string
+	Skip   int64
+	Max    int64
+}
+
+func (q *Queries) claimsOfDomain(ctx context.Context, arg claimsOfDomainParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, claimsOfDomain, arg.Domain, arg.Skip, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimsOfIssuance = `-- name: claimsOfIssuance :many
-SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE issuance_id = $1 ORDER BY id
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE issuance_id = $1
 `
 
 func (q *Queries) claimsOfIssuance(ctx context.Context, issuanceID sql.NullInt64) ([]claimRow, error) {
@@ -139,6 +415,66 @@ func (q *Queries) claimsOfIssuance(ctx context.Context, issuanceID sql.NullInt64
 	return items, nil
 }
 
+const claimsOfTheGone = `-- name: claimsOfTheGone :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE user_id IS NULL AND freed_at <= $1 LIMIT CAST($2 AS BIGINT)
+`
+
+type claimsOfTheGoneParams struct {
+	Now int64
+	Max int64
+}
+
+func (q *Queries) claimsOfTheGone(ctx context.Context, arg claimsOfTheGoneParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, claimsOfTheGone, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countAllClaims = `-- name: countAllClaims :one
+SELECT COUNT(*) FROM name_claims WHERE id > 0
+`
+
+func (q *Queries) countAllClaims(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countAllClaims)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countClaims = `-- name: countClaims :one
 SELECT COUNT(*) FROM name_claims WHERE user_id = $1 AND state = $2
 `
@@ -155,6 +491,39 @@ func (q *Queries) countClaims(ctx context.Context, arg countClaimsParams) (int64
 	return count, err
 }
 
+const countClaimsInState = `-- name: countClaimsInState :one
+SELECT COUNT(*) FROM name_claims WHERE state = $1
+`
+
+func (q *Queries) countClaimsInState(ctx context.Context, state string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countClaimsInState, state)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countClaimsOf = `-- name: countClaimsOf :one
+SELECT COUNT(*) FROM name_claims WHERE user_id = $1
+`
+
+func (q *Queries) countClaimsOf(ctx context.Context, userID sql.NullInt64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countClaimsOf, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countClaimsOfDomain = `-- name: countClaimsOfDomain :one
+SELECT COUNT(*) FROM name_claims WHERE domain = $1
+`
+
+func (q *Queries) countClaimsOfDomain(ctx context.Context, domain string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countClaimsOfDomain, domain)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteClaim = `-- name: deleteClaim :execrows
 DELETE FROM name_claims WHERE id = $1
 `
@@ -165,6 +534,162 @@ func (q *Queries) deleteClaim(ctx context.Context, id int64) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const deleteGrant = `-- name: deleteGrant :exec
+DELETE FROM name_grants WHERE id = $1
+`
+
+func (q *Queries) deleteGrant(ctx context.Context, id int64) error {
+	_, err := q.db.ExecContext(ctx, deleteGrant, id)
+	return err
+}
+
+const dropGrants = `-- name: dropGrants :exec
+DELETE FROM name_grants WHERE claim_id = $1
+`
+
+func (q *Queries) dropGrants(ctx context.Context, claimID int64) error {
+	_, err := q.db.ExecContext(ctx, dropGrants, claimID)
+	return err
+}
+
+const endGrant = `-- name: endGrant :exec
+UPDATE name_grants SET ended_at = $1, stops_at = $2, warned_at = $3 WHERE id = $4
+`
+
+type endGrantParams struct {
+	EndedAt  int64
+	StopsAt  int64
+	WarnedAt int64
+	ID       int64
+}
+
+func (q *Queries) endGrant(ctx context.Context, arg endGrantParams) error {
+	_, err := q.db.ExecContext(ctx, endGrant,
+		arg.EndedAt,
+		arg.StopsAt,
+		arg.WarnedAt,
+		arg.ID,
+	)
+	return err
+}
+
+const grantByID = `-- name: grantByID :one
+SELECT id, claim_id, user_id, pattern, expires_at, ended_at, stops_at, warned_at, created_at FROM name_grants WHERE id = $1 AND claim_id = $2
+`
+
+type grantByIDParams struct {
+	ID      int64
+	ClaimID int64
+}
+
+func (q *Queries) grantByID(ctx context.Context, arg grantByIDParams) (grantRow, error) {
+	row := q.db.QueryRowContext(ctx, grantByID, arg.ID, arg.ClaimID)
+	var i grantRow
+	err := row.Scan(
+		&i.ID,
+		&i.ClaimID,
+		&i.UserID,
+		&i.Pattern,
+		&i.ExpiresAt,
+		&i.EndedAt,
+		&i.StopsAt,
+		&i.WarnedAt,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const grantsOf = `-- name: grantsOf :many
+SELECT id, claim_id, user_id, pattern, expires_at, ended_at, stops_at, warned_at, created_at FROM name_grants WHERE claim_id = $1 ORDER BY id
+`
+
+func (q *Queries) grantsOf(ctx context.Context, claimID int64) ([]grantRow, error) {
+	rows, err := q.db.QueryContext(ctx, grantsOf, claimID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []grantRow
+	for rows.Next() {
+		var i grantRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ClaimID,
+			&i.UserID,
+			&i.Pattern,
+			&i.ExpiresAt,
+			&i.EndedAt,
+			&i.StopsAt,
+			&i.WarnedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const grantsStopping = `-- name: grantsStopping :many
+SELECT g.id, g.claim_id, g.user_id, g.pattern, g.expires_at, g.ended_at, g.stops_at, g.warned_at, g.created_at, c.name, c.domain, c.user_id AS holder FROM name_grants g JOIN name_claims c ON c.id = g.claim_id
+WHERE g.stops_at > 0 AND g.stops_at <= $1 AND (g.stops_at <= $2 OR g.warned_at = 0) ORDER BY g.stops_at, g.id LIMIT CAST($3 AS BIGINT)
+`
+
+type grantsStoppingParams struct {
+	Before int64
+	Now    int64
+	Max    int64
+}
+
+type grantsStoppingRow struct {
+	GrantRow grantRow
+	Name     string
+	Domain   string
+	Holder   sql.NullInt64
+}
+
+func (q *Queries) grantsStopping(ctx context.Context, arg grantsStoppingParams) ([]grantsStoppingRow, error) {
+	rows, err := q.db.QueryContext(ctx, grantsStopping, arg.Before, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []grantsStoppingRow
+	for rows.Next() {
+		var i grantsStoppingRow
+		if err := rows.Scan(
+			&i.GrantRow.ID,
+			&i.GrantRow.ClaimID,
+			&i.GrantRow.UserID,
+			&i.GrantRow.Pattern,
+			&i.GrantRow.ExpiresAt,
+			&i.GrantRow.EndedAt,
+			&i.GrantRow.StopsAt,
+			&i.GrantRow.WarnedAt,
+			&i.GrantRow.CreatedAt,
+			&i.Name,
+			&i.Domain,
+			&i.Holder,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const grantsTo = `-- name: grantsTo :many
@@ -279,6 +804,42 @@ func (q *Queries) insertClaim(ctx context.Context, arg insertClaimParams) error 
 	return err
 }
 
+const insertGrant = `-- name: insertGrant :one
+INSERT INTO name_grants (claim_id, user_id, pattern, expires_at, ended_at, stops_at, warned_at, created_at)
+VALUES ($1, $2, $3, $4, 0, $4, 0, $5) RETURNING id, claim_id, user_id, pattern, expires_at, ended_at, stops_at, warned_at, created_at
+`
+
+type insertGrantParams struct {
+	ClaimID   int64
+	UserID    int64
+	Pattern   string
+	ExpiresAt int64
+	Now       int64
+}
+
+func (q *Queries) insertGrant(ctx context.Context, arg insertGrantParams) (grantRow, error) {
+	row := q.db.QueryRowContext(ctx, insertGrant,
+		arg.ClaimID,
+		arg.UserID,
+		arg.Pattern,
+		arg.ExpiresAt,
+		arg.Now,
+	)
+	var i grantRow
+	err := row.Scan(
+		&i.ID,
+		&i.ClaimID,
+		&i.UserID,
+		&i.Pattern,
+		&i.ExpiresAt,
+		&i.EndedAt,
+		&i.StopsAt,
+		&i.WarnedAt,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const insertKey = `-- name: insertKey :exec
 INSERT INTO name_keys (id, key_sealed, created_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
 `
@@ -345,4 +906,81 @@ func (q *Queries) saveClaim(ctx context.Context, arg saveClaimParams) error {
 		arg.ID,
 	)
 	return err
+}
+
+const stalePending = `-- name: stalePending :many
+SELECT id, user_id, name, domain, state, proof, issuance_id, taken_from, held_at, lost_at, checked_at, next_check_at, absent_since, lapsed_at, freed_at, created_at FROM name_claims WHERE state = 'PENDING' AND created_at < $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
+`
+
+type stalePendingParams struct {
+	Before int64
+	Max    int64
+}
+
+func (q *Queries) stalePending(ctx context.Context, arg stalePendingParams) ([]claimRow, error) {
+	rows, err := q.db.QueryContext(ctx, stalePending, arg.Before, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []claimRow
+	for rows.Next() {
+		var i claimRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.UserID,
+			&i.Name,
+			&i.Domain,
+			&i.State,
+			&i.Proof,
+			&i.IssuanceID,
+			&i.TakenFrom,
+			&i.HeldAt,
+			&i.LostAt,
+			&i.CheckedAt,
+			&i.NextCheckAt,
+			&i.AbsentSince,
+			&i.LapsedAt,
+			&i.FreedAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stepDone = `-- name: stepDone :one
+SELECT done_at FROM name_steps WHERE step = $1
+`
+
+func (q *Queries) stepDone(ctx context.Context, step string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, stepDone, step)
+	var done_at int64
+	err := row.Scan(&done_at)
+	return done_at, err
+}
+
+const takeStep = `-- name: takeStep :execrows
+INSERT INTO name_steps (step, done_at) VALUES ($1, $2) ON CONFLICT (step) DO NOTHING
+`
+
+type takeStepParams struct {
+	Step   string
+	DoneAt int64
+}
+
+func (q *Queries) takeStep(ctx context.Context, arg takeStepParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, takeStep, arg.Step, arg.DoneAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }

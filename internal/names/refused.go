@@ -36,7 +36,7 @@ func reserved(name string) *fault.Error {
 
 // unproved says what the user must set. A name that no public suffix is above
 // has no owner whom a record could show.
-func unproved(name string, r Record) *fault.Error {
+func unproved(name string, r TXTRecord) *fault.Error {
 	if !listed(name) {
 		return refusal(KeyUnproved, name, "%s is not yours yet and stands below no public suffix, so that no record can prove it; an administrator gives such names.", name)
 	}

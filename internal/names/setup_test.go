@@ -5,12 +5,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"certharbor.dev/certharbor/internal/audit"
+	"certharbor.dev/certharbor/internal/authdns"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/jobs"
+	"certharbor.dev/certharbor/internal/mail"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -22,13 +28,22 @@ type env struct {
 	db  *sqldb.DB
 	s   *Service
 	now atomic.Int64
+
+	mu        sync.Mutex
+	records   map[string]bool
+	silent    map[string]bool // records that cannot be looked up
+	stale     bool            // the caller's proof
+	past      []Success
+	withdrawn []string
+	judged    []int64
+	letters   []string
 }
 
 const directory = "https://ca.example.net/directory"
 
 func newEnv(t testing.TB, db *sqldb.DB, change ...func(*Deps)) *env {
 	t.Helper()
-	e := &env{t: t, db: db}
+	e := &env{t: t, db: db, records: map[string]bool{}, silent: map[string]bool{}}
 	e.now.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli())
 	for _, id := range []int64{alice, bob, carol} {
 		e.exec(`INSERT INTO users (id, email, name, country_of_residence, password, status, roles, created_at, updated_at)
@@ -48,7 +63,8 @@ func (e *env) node(change ...func(*Deps)) *Service {
 	now := func() time.Time { return time.UnixMilli(e.now.Load()) }
 	d := Deps{
 		DB: e.db, Audit: audit.New(now), Keys: keys, Users: e, Now: now, Directories: []string{directory},
-		Reserved: Reserve([]string{"https://certs.example.org"}, nil),
+		Reserved: Reserve([]string{"https://certs.example.org"}, nil), Limiter: ratelimit.NewLimiter(e.db, now), StepUp: e, Records: e,
+		Certificates: e, Attempts: e, Tell: e.tell,
 	}
 	for _, c := range change {
 		c(&d)
@@ -57,12 +73,77 @@ func (e *env) node(change ...func(*Deps)) *Service {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	s.UseJobs(e)
 	return s
 }
 
 // IsAdmin implements Users.
 func (e *env) IsAdmin(_ context.Context, _ sqldb.Querier, userID int64) (bool, error) {
 	return userID == carol, nil
+}
+
+// Exists implements Users.
+func (e *env) Exists(_ context.Context, _ sqldb.Querier, userID int64) (bool, error) {
+	return userID <= carol, nil
+}
+
+// RequireStepUp implements StepUp.
+func (e *env) RequireStepUp(context.Context, sqldb.Querier) error {
+	if e.stale {
+		return &fault.Error{Code: fault.CodeStepUpRequired, Key: "STEP_UP_REQUIRED", What: "Sign in again."}
+	}
+	return nil
+}
+
+// Proof implements Records: the records that stand, "name value".
+func (e *env) Proof(_ context.Context, name, value string) (authdns.Finding, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.silent[name] {
+		return authdns.Finding{}, &authdns.ErrUnknown{What: "1 of 2 name servers gave no answer that counts.", Err: context.DeadlineExceeded}
+	}
+	return authdns.Finding{Stands: e.records[name+" "+value], Why: "No such record."}, nil
+}
+
+// set puts the user's record for the name there, or takes it away.
+func (e *env) set(userID int64, name string, stands bool) {
+	r := e.s.record(userID, name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.records[r.Name+" "+r.Value] = stands
+}
+
+// Judge implements Certificates.
+func (e *env) Judge(context.Context, int64, string) error { return nil }
+
+// StillValid implements Certificates.
+func (e *env) StillValid(_ context.Context, userID int64, name string) ([]ValidCertificate, error) {
+	return []ValidCertificate{{Names: []string{name}, SerialNumber: strconv.FormatInt(userID, 10)}}, nil
+}
+
+// Withdraw implements Attempts.
+func (e *env) Withdraw(_ context.Context, _ *sqldb.Tx, domain string) error {
+	e.withdrawn = append(e.withdrawn, domain)
+	return nil
+}
+
+// Past implements Attempts.
+func (e *env) Past(_ context.Context, each func(Success)) error {
+	for _, old := range e.past {
+		each(old)
+	}
+	return nil
+}
+
+// Insert implements Inserter.
+func (e *env) Insert(_ context.Context, _ *sqldb.Tx, args jobs.Args, _ jobs.Options) error {
+	e.judged = append(e.judged, args.(judgeArgs).UserID)
+	return nil
+}
+
+func (e *env) tell(_ context.Context, _ *sqldb.Tx, userID int64, kind string, _ mail.Letter) error {
+	e.letters = append(e.letters, fmt.Sprintf("%d %s", userID, kind))
+	return nil
 }
 
 func (e *env) exec(query string, args ...any) {

@@ -14,8 +14,8 @@ import (
 // recordLabel is where the record of a name stands.
 const recordLabel = "_certharbor."
 
-// Record is the TXT record that shows that a name is a user's.
-type Record struct {
+// TXTRecord is the TXT record that shows that a name is a user's.
+type TXTRecord struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
@@ -25,10 +25,10 @@ const tokenBytes = 24
 
 // record is that of the user for the name. The value is always the same: it is
 // no secret, but nobody can make it for another server or user.
-func (s *Service) record(userID int64, name string) Record {
+func (s *Service) record(userID int64, name string) TXTRecord {
 	mac := hmac.New(sha256.New, s.key)
 	_, _ = fmt.Fprintf(mac, "user %d name %s", userID, base(name))
-	return Record{Name: recordLabel + base(name), Value: base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:tokenBytes])}
+	return TXTRecord{Name: recordLabel + base(name), Value: base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:tokenBytes])}
 }
 
 // openKey reads the key of the records, which the first node makes for all.

@@ -2,9 +2,11 @@ package outbound
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"syscall"
+	"time"
 
 	"code.dny.dev/ssrf"
 )
@@ -26,7 +28,10 @@ func NewGuard(allow []netip.Prefix, ports ...uint16) *Guard {
 			v6 = append(v6, p.Masked())
 		}
 	}
-	options := []ssrf.Option{ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(hostNetworks()...)}
+	options := []ssrf.Option{
+		ssrf.WithNetworks("tcp4", "tcp6", "udp4", "udp6"), // DNS speaks both
+		ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(hostNetworks()...),
+	}
 	if len(ports) > 0 {
 		options = append(options, ssrf.WithPorts(ports...))
 	} else {
@@ -83,6 +88,12 @@ func looksNumeric(host string) bool {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
 	return last != "" && strings.Trim(last, "0123456789") == ""
+}
+
+// Dialer gives a dialer that asks the guard about every address just before it
+// connects, for protocols other than HTTP.
+func (g *Guard) Dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, Control: g.control}
 }
 
 // control is the net.Dialer hook: it sees every address just before connect.

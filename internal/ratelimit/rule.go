@@ -30,6 +30,7 @@ const (
 	DeviceStartsFromAddress       // device logins that begin
 	KeysOfDevice                  // other keys of a known device, which wait for its owner
 	FailuresOfDevice              // that it reports of its installs
+	NameChecksOfUser              // look-ups of records that a user asks for
 	pastLastRule
 )
 
@@ -43,6 +44,7 @@ func (r Rule) name() string {
 		ApprovalLetters: "approval.letter", ChallengesFromAddress: "passkey.challenge.address", ChallengesOfUser: "passkey.challenge.user",
 		AttemptsFromAddress: "provider.attempt.address", AttemptsOfUser: "provider.attempt.user",
 		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", KeysOfDevice: "devices.newkey", FailuresOfDevice: "devices.failure",
+		NameChecksOfUser: "names.checks",
 	}[r]
 }
 
