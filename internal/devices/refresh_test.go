@@ -83,7 +83,7 @@ func TestRefreshRefusals(t *testing.T) {
 			noWords(t, w.call("", "POST /auth/refresh", body).want(t, 400, 5000))
 		}
 		w.exec(`UPDATE users SET status = 'DISABLED' WHERE id = $1`, w.user)
-		noWords(t, w.refresh(good).want(t, 403, 5022))
+		noWords(t, w.refresh(good).want(t, 503, 5014))
 		w.exec(`UPDATE users SET status = 'ACTIVE' WHERE id = $1`, w.user)
 		good = w.refresh(good).want(t, 200, 0).text("refresh_token")
 		w.call(session(w.user), deleteLine(w.user, a.id("device.id")), nil).want(t, 204, 0)
