@@ -28,7 +28,7 @@ var ways = map[ratelimit.Rule]way{
 	ratelimit.RegistrationsAtAddress: act, ratelimit.RegistrationsOfAccount: act, ratelimit.RegistrationsFromAddress: act,
 	ratelimit.ResetsAtAddress: act, ratelimit.ResetsOfAccount: act, ratelimit.ResetsFromAddress: act, ratelimit.ResetsFromKnown: act,
 	ratelimit.ApprovalLetters: act, ratelimit.ChallengesFromAddress: act, ratelimit.ChallengesOfUser: act,
-	ratelimit.AttemptsFromAddress: act, ratelimit.AttemptsOfUser: act, ratelimit.NameChecksOfUser: act,
+	ratelimit.AttemptsFromAddress: act, ratelimit.AttemptsOfUser: act, ratelimit.NameChecksOfUser: act, ratelimit.KeysOfDevice: act, ratelimit.FailuresOfDevice: act,
 }
 
 // TestEveryLimitHoldsInABurst releases many attempts at once at every limit of
