@@ -27,8 +27,15 @@ type brought struct {
 	csr    []byte // csr, DER
 }
 
-// create makes a record: NEW, or ACTIVE at once for an import.
+// create makes a record: NEW, or ACTIVE at once for an import. A person needs a
+// fresh proof (5034) for a signing request: its key is elsewhere, and whoever
+// has it can be the named hosts as soon as the certificate is issued.
 func (s *Service) create(ctx context.Context, userID int64, d *Draft) (_ Certificate, warnings []string, err error) {
+	if d.Action == OriginCSR {
+		if err := s.fresh(ctx); err != nil {
+			return Certificate{}, nil, err
+		}
+	}
 	now := s.Now()
 	c := Certificate{
 		UserID: userID, PublicID: newPublicID(), Origin: d.Action, SANs: []string{}, FallbackAcctIDs: []int64{}, Status: StatusNew,

@@ -71,6 +71,8 @@ func TestCSRRecord(t *testing.T) {
 		der := must(CreateCSR(key, names, Subject{}))(t)
 		text := quoted(t, CSR{DER: der}.PEM())
 		e.call(alice, "POST /me/certificates", `{"action":"csr","acct_id":11,"sans":["c.example"],"csr_pem":`+text+`}`).want(t, 400, fault.CodeInvalid)
+		// Its key is outside: who has the password alone would get a certificate of the owner's names.
+		e.call(staleUser(alice), "POST /me/certificates", `{"action":"csr","acct_id":11,"csr_pem":`+text+`}`).want(t, 403, fault.CodeStepUpRequired)
 		c := e.call(alice, "POST /me/certificates", `{"action":"csr","acct_id":11,"csr_pem":`+text+`}`).want(t, 201, 0).record(t)
 		if c.KeyAlgorithm != AlgorithmECDSAP384 || c.DomainName != "a.example" || !strings.Contains(c.CSR, "CERTIFICATE REQUEST") {
 			t.Errorf("%+v", c)
