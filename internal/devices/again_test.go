@@ -206,6 +206,35 @@ func TestRefreshTokensAreBounded(t *testing.T) {
 	})
 }
 
+// A token that is shown again and again, each time from another address, fills
+// neither the log nor the owner's mailbox. Waiting strands no device: agents
+// repeat what is 429, and the pairs they have stay good.
+func TestAnswersAgainAreBounded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		w := newWorld(t, db)
+		first := w.register(w.user, nil).want(t, 201, 0).text("session.refresh_token")
+		last := w.refresh(first).want(t, 200, 0)
+		for i := range devices.AgainPerHour {
+			w.address = fmt.Sprintf("198.51.100.%d:99", i)
+			last = w.refresh(first).want(t, 200, 0)
+		}
+		for i := range 3 {
+			w.address = fmt.Sprintf("203.0.113.%d:99", i)
+			w.refresh(first).want(t, 429, 5013)
+		}
+		if n := w.audited("device.refresh_again"); n != devices.AgainPerHour {
+			t.Errorf("%d audit entries", n)
+		}
+		if n := len(w.told(devices.NoticeRefresh)); n != devices.AgainPerHour {
+			t.Errorf("%d letters", n)
+		}
+		w.advance(time.Hour)
+		w.refresh(first).want(t, 200, 0)
+		w.refresh(last.text("refresh_token")).want(t, 200, 0)
+	})
+}
+
 // A poll writes nothing: the first use of a pair is one write, on whatever node
 // its token comes again. A device is served though that write fails.
 func TestFirstUseIsOneWrite(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	KeptSiblings = keptSiblings
 	KeptPairs    = keptPairs
 	KeptFamilies = keptFamilies
+	AgainPerHour = againPerHour
 )
 
 // ListQuery is the text whose plan is read.

@@ -31,7 +31,13 @@ func (s *Service) renew(ctx context.Context, tx *sqldb.Tx, keys *signingKeys, p 
 
 // answeredAgain notes that a token was answered once more, and tells the owner
 // when the answer goes to a network address that the family did not have before.
+// A device that does nothing else has to wait (429, which agents repeat): it
+// would fill the log, and the owner's mailbox from one address after the other.
 func (s *Service) answeredAgain(ctx context.Context, tx *sqldb.Tx, p presented) error {
+	err := s.Limiter.CountIn(ctx, tx, ratelimit.Hit{Rule: ratelimit.RefreshesAgain, Key: object(p.device.ID), Max: againPerHour, Window: time.Hour})
+	if err != nil {
+		return err
+	}
 	address := clientAddress(ctx)
 	known, err := New(tx).countFrom(ctx, countFromParams{DeviceID: p.device.ID, SessionNo: p.token.SessionNo, Address: address})
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 	refreshTTL        = 30 * 24 * time.Hour // of refresh tokens (wire.md section 2)
 	codeTTL           = 10 * time.Minute    // of registration codes
 	againLimit        = 24 * time.Hour      // how long a token whose successors nobody used is answered again
+	againPerHour      = 60                  // such answers for a device: each is an entry of the log, maybe a letter
 	reuseGrace        = 15 * time.Minute    // after a successor's first use: an older token shown then ends nothing
 	keptSiblings      = 32                  // unused pairs for one predecessor, the newest
 	keptPairs         = 50                  // of a family, beside those that are good

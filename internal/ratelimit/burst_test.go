@@ -25,7 +25,7 @@ const (
 var ways = map[ratelimit.Rule]way{
 	ratelimit.PasswordsAtAddress: look, ratelimit.PasswordsOfAccount: look, ratelimit.PasswordsFromAddress: look, ratelimit.PasswordsFromKnown: look,
 	ratelimit.CodesFromAddress: look, ratelimit.DeviceCodesFromAddress: look, ratelimit.DeviceStartsFromAddress: look,
-	ratelimit.RegistrationsAtAddress: act, ratelimit.RegistrationsOfAccount: act, ratelimit.RegistrationsFromAddress: act,
+	ratelimit.RefreshesAgain: act, ratelimit.RegistrationsAtAddress: act, ratelimit.RegistrationsOfAccount: act, ratelimit.RegistrationsFromAddress: act,
 	ratelimit.ResetsAtAddress: act, ratelimit.ResetsOfAccount: act, ratelimit.ResetsFromAddress: act, ratelimit.ResetsFromKnown: act,
 	ratelimit.ApprovalLetters: act, ratelimit.ChallengesFromAddress: act, ratelimit.ChallengesOfUser: act,
 	ratelimit.AttemptsFromAddress: act, ratelimit.AttemptsOfUser: act, ratelimit.NameChecksOfUser: act, ratelimit.KeysOfDevice: act, ratelimit.FailuresOfDevice: act,

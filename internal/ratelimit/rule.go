@@ -28,6 +28,7 @@ const (
 	AttemptsOfUser                // of bindings to providers
 	DeviceCodesFromAddress        // wrong codes of devices
 	DeviceStartsFromAddress       // device logins that begin
+	RefreshesAgain                // of a device, with a token that was answered before
 	KeysOfDevice                  // other keys of a known device, which wait for its owner
 	FailuresOfDevice              // that it reports of its installs
 	NameChecksOfUser              // look-ups of records that a user asks for
@@ -43,8 +44,8 @@ func (r Rule) name() string {
 		ResetsAtAddress: "reset.account-address", ResetsOfAccount: "reset.account-total", ResetsFromAddress: "reset.address", ResetsFromKnown: "reset.known",
 		ApprovalLetters: "approval.letter", ChallengesFromAddress: "passkey.challenge.address", ChallengesOfUser: "passkey.challenge.user",
 		AttemptsFromAddress: "provider.attempt.address", AttemptsOfUser: "provider.attempt.user",
-		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", KeysOfDevice: "devices.newkey", FailuresOfDevice: "devices.failure",
-		NameChecksOfUser: "names.checks",
+		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", RefreshesAgain: "devices.refresh-again",
+		KeysOfDevice: "devices.newkey", FailuresOfDevice: "devices.failure", NameChecksOfUser: "names.checks",
 	}[r]
 }
 
