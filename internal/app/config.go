@@ -184,6 +184,9 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 		return "", nil
 	}
 	if strings.HasSuffix(key, "-cidrs") || slices.Contains([]string{"limits", "trusted-proxies", "claim-directories", "dns-resolvers"}, key) {
+		if value == "" { // an empty list, not a list of an empty text
+			return key, []string{}
+		}
 		return key, strings.Split(value, ",")
 	}
 	if key == "oidc" { // each of which has commas of its own
