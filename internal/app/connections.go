@@ -24,14 +24,16 @@ const (
 )
 
 // connections bounds how many connections all listeners together have. When
-// there are too many, one that waits for a next request is closed for the new
-// one, longest first, those of strangers before those that have shown a
-// credential; where all are at work, the new one is closed.
+// there are too many, one is closed for the new one: a stranger's that waits for
+// a next request, longest first; one of the address with most strangers, if it
+// has more than the new one's; one that has shown a credential and waits. Where
+// there is none of these, the new one is closed.
 type connections struct {
 	most, ofStranger int
 	proxies          []netip.Prefix // whose connections are many people's
 
 	mu        sync.Mutex
+	admitted  int64
 	open      map[net.Conn]*connection
 	strangers map[string]int // by address
 	idle      [2]*list.List  // of strangers, of others
@@ -41,6 +43,7 @@ type connection struct {
 	of      *connections
 	conn    net.Conn
 	address string
+	number  int64         // in the order of their coming
 	known   atomic.Bool   // it has shown a credential, or is gone
 	resting *list.Element // in idle
 }
@@ -78,10 +81,11 @@ func (c *connections) admit(conn net.Conn) bool {
 	address := ratelimit.AddressKey(host)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.strangers[address] >= c.ofStranger || len(c.open) >= c.most && !c.closeOne() {
+	if c.strangers[address] >= c.ofStranger || len(c.open) >= c.most && !c.closeOne(c.strangers[address]+1) {
 		return false
 	}
-	admitted := &connection{of: c, conn: conn, address: address}
+	c.admitted++
+	admitted := &connection{of: c, conn: conn, address: address, number: c.admitted}
 	c.open[conn] = admitted
 	c.strangers[address]++
 	if addr, err := netip.ParseAddr(host); err == nil && slices.ContainsFunc(c.proxies, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
@@ -90,17 +94,47 @@ func (c *connections) admit(conn net.Conn) bool {
 	return true
 }
 
-// closeOne closes the connection that has rested longest.
-func (c *connections) closeOne() bool {
-	for _, resting := range c.idle {
-		if first := resting.Front(); first != nil {
-			resting := first.Value.(*connection)
-			_ = resting.conn.Close()
-			c.drop(resting)
-			return true
+// closeOne makes place for a connection of an address that then has so many of
+// strangers.
+func (c *connections) closeOne(strangers int) bool {
+	victim := first(c.idle[0])
+	if victim == nil {
+		victim = c.ofLargest(strangers)
+	}
+	if victim == nil {
+		victim = first(c.idle[1])
+	}
+	if victim == nil {
+		return false
+	}
+	_ = victim.conn.Close()
+	c.drop(victim)
+	return true
+}
+
+func first(resting *list.List) *connection {
+	if front := resting.Front(); front != nil {
+		return front.Value.(*connection)
+	}
+	return nil
+}
+
+// ofLargest is the oldest connection without a credential of the address that
+// has most of them, and more than that: a few who begin and never end must not
+// keep out all others.
+func (c *connections) ofLargest(than int) (oldest *connection) {
+	largest := ""
+	for address, n := range c.strangers {
+		if n > than {
+			largest, than = address, n
 		}
 	}
-	return false
+	for _, conn := range c.open {
+		if conn.address == largest && !conn.known.Load() && (oldest == nil || conn.number < oldest.number) {
+			oldest = conn
+		}
+	}
+	return oldest
 }
 
 // drop forgets a connection; doing it twice does no harm.

@@ -22,6 +22,7 @@ type budget struct {
 	taken   int64
 	by      map[string]int64
 	waiting []*turn
+	coming  map[string][]*receipt // what each holder still sends, the oldest first
 }
 
 type turn struct {
@@ -31,21 +32,7 @@ type turn struct {
 }
 
 func newBudget(total, share int64) *budget {
-	return &budget{total: total, share: share, by: map[string]int64{}}
-}
-
-// take gives n bytes at once, or errFull or errShare.
-func (b *budget) take(holder string, n int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.by[holder]+n > b.share {
-		return errShare
-	}
-	if b.taken+n > b.total {
-		return errFull
-	}
-	b.add(holder, n)
-	return nil
+	return &budget{total: total, share: share, by: map[string]int64{}, coming: map[string][]*receipt{}}
 }
 
 // wait gives n bytes, at most the share, when it is the holder's turn, or the

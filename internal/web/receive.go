@@ -45,15 +45,11 @@ type receipt struct {
 	of     *budget
 	holder string
 	size   int64
+	stop   func() // ends what is being received; nil: nothing is
+	ended  bool   // it gave way to another
 }
 
-func (r *receipt) grow(n int64) error {
-	if err := r.of.take(r.holder, n); err != nil {
-		return err
-	}
-	r.size += n
-	return nil
-}
+func (r *receipt) grow(n int64) error { return r.of.takeFor(r, n) }
 
 func (r *receipt) release() {
 	if r.size > 0 {
@@ -78,7 +74,8 @@ func (b bodies) receipt(ctx context.Context, caller *access.Caller) *receipt {
 
 // receive reads the whole body, after the credential was accepted and before
 // anything else is done, and takes what it holds as it arrives, whatever
-// Content-Length promises.
+// Content-Length promises. Where there is no room for a body, one that is still
+// coming gives way, if its sender holds more.
 func receive(w http.ResponseWriter, r *http.Request, most int64, hold *receipt) (body []byte, err error) {
 	if r.ContentLength > most {
 		unread(w)
@@ -87,8 +84,16 @@ func receive(w http.ResponseWriter, r *http.Request, most int64, hold *receipt) 
 	control := http.NewResponseController(w)
 	begin := time.Now()
 	extend := func(n int64) { // not every writer of a test has deadlines
-		_ = control.SetReadDeadline(begin.Add(bodyGrace + time.Duration(n)*time.Second/bodyRate))
+		hold.of.unlessEnded(hold, func() {
+			_ = control.SetReadDeadline(begin.Add(bodyGrace + time.Duration(n)*time.Second/bodyRate))
+		})
 	}
+	hold.of.begin(hold, func() { _ = control.SetReadDeadline(time.Now()) })
+	defer func() {
+		if !hold.of.arrived(hold) {
+			body, err = nil, crowded(errFull)
+		}
+	}()
 	extend(0)
 	for next := int64(bodyRate); ; {
 		var further [1]byte // where none may come any more
@@ -107,7 +112,7 @@ func receive(w http.ResponseWriter, r *http.Request, most int64, hold *receipt) 
 		}
 		body = body[:len(body)+n]
 		if errors.Is(err, io.EOF) {
-			_ = control.SetReadDeadline(time.Time{})
+			hold.of.unlessEnded(hold, func() { _ = control.SetReadDeadline(time.Time{}) })
 			return body, nil
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -119,6 +120,9 @@ type crowd struct {
 	m     *web.Mux
 	group sync.WaitGroup
 	open  chan struct{}
+
+	mu      sync.Mutex
+	gaveWay map[string]int64 // by address and kind of credential
 }
 
 // send starts a request of n bytes and returns once all but the last are taken.
@@ -135,6 +139,9 @@ func (c *crowd) send(path, address, cookie string, n int) (status int) {
 	done := make(chan struct{})
 	c.group.Go(func() {
 		c.m.ServeHTTP(w, r)
+		if w.Code == http.StatusServiceUnavailable {
+			c.note(address, cookie)
+		}
 		close(done)
 	})
 	select {
@@ -143,6 +150,18 @@ func (c *crowd) send(path, address, cookie string, n int) (status int) {
 	case <-done:
 		return w.Code
 	}
+}
+
+func (c *crowd) note(address, cookie string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gaveWay == nil {
+		c.gaveWay = map[string]int64{}
+	}
+	if at := strings.Index(address, "::"); at >= 0 {
+		address = address[:at+2] + "]"
+	}
+	c.gaveWay[address+" "+cookie[:min(2, len(cookie))]]++
 }
 
 type gate struct {
@@ -158,53 +177,112 @@ func (g *gate) Read([]byte) (int, error) {
 
 // What all bodies hold together is bounded, whatever they announce: for one
 // address, for one user, for strangers, and for all. A stranger takes no place
-// of a user's.
+// of a user's. Where there is no room, what those hold who hold most gives way.
 func TestBodiesInFlight(t *testing.T) {
 	t.Parallel()
 	c := crowd{m: bodyMux(), open: make(chan struct{})}
-	admitted := func(path string, address func(int) string, cookie string, n, status int) (count int) {
-		for i := range 10_000 {
-			if got := c.send(path, address(i), cookie, n); got == status {
-				return count
-			} else if got != 0 {
+	admitted := func(path string, address func(int) string, cookie func(int) string, n, most, status int) {
+		t.Helper()
+		for i := range most {
+			if got := c.send(path, address(i), cookie(i), n); got != 0 {
 				t.Fatalf("%s, the %dth: %d", path, i, got)
 			}
-			count++
 		}
-		t.Fatalf("%s: no bound", path)
-		return 0
+		if got := c.send(path, address(most), cookie(most), n); got != status {
+			t.Errorf("%s, one more than %d: %d", path, most, got)
+		}
 	}
 	same := func(int) string { return "192.0.2.1:1" }
 	prefix := func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i) }
 	many := func(i int) string { return fmt.Sprintf("198.51.%d.%d:1", i/250, i%250) }
-	if n := admitted("/rawpublic", same, "", 16<<10, 429); n != 64 {
-		t.Errorf("one address has %d bodies in flight, want 64 in 1 MiB", n)
+	nobody, user := func(int) string { return "" }, func(i int) string { return fmt.Sprintf("s=%d", 7+i/8) }
+	admitted("/rawpublic", same, nobody, 16<<10, 64, 429)
+	admitted("/rawpublic", prefix, nobody, 16<<10, 64, 429)
+	admitted("/rawpublic", many, nobody, 16<<10, 1024-2*64, 0) // the last in place of another
+	for i := range 29 {
+		if got := c.send("/rawpublic", many(2000+i), "", 16<<10); got != 0 {
+			t.Errorf("another stranger: %d", got)
+		}
 	}
-	if n := admitted("/rawpublic", prefix, "", 16<<10, 429); n != 64 {
-		t.Errorf("one /64 has %d bodies in flight, want 64 in 1 MiB", n)
-	}
-	if n := admitted("/rawpublic", many, "", 16<<10, 503); n != 1024-2*64 {
-		t.Errorf("strangers have %d bodies more in flight, want 16 MiB", n)
-	}
-	if n := admitted("/rawlarge", same, "s=7", 1<<20, 429); n != 8 {
-		t.Errorf("one user has %d bodies in flight, want 8 in 8 MiB", n)
-	}
-	users := 0
-	for user := 8; c.send("/rawlarge", "192.0.2.9:1", fmt.Sprintf("s=%d", user), 1<<20) == 0; user++ {
-		users++
-	}
-	if users != 48-8 {
-		t.Errorf("%d users more have a body in flight, want 48 MiB in all", users)
-	}
+	admitted("/rawlarge", same, func(int) string { return "s=6" }, 1<<20, 8, 429)
+	admitted("/rawlarge", same, user, 1<<20, 40, 0)
 	close(c.open)
 	c.group.Wait()
-	c.open = make(chan struct{})
-	if n := admitted("/rawpublic", same, "", 16<<10, 429); n != 64 {
-		t.Errorf("afterwards one address has %d bodies in flight", n)
+	want := map[string]int64{"192.0.2.1:1 ": 15, "[2001:db8::] ": 15, "192.0.2.1:1 s=": 1}
+	if got := c.gaveWay; got["192.0.2.1:1 "]+got["[2001:db8::] "] != 30 || got["192.0.2.1:1 "] < 14 || got["192.0.2.1:1 "] > 16 || got["192.0.2.1:1 s="] != 1 || len(got) != len(want) {
+		t.Errorf("%v gave way, want %v", got, want)
 	}
+	c.open = make(chan struct{})
+	admitted("/rawpublic", same, nobody, 16<<10, 64, 429)
 	close(c.open)
 	c.group.Wait()
 }
+
+// A few who hold all the room, and send no more, keep out no one who holds less,
+// and learn at once that they gave way.
+func TestBodiesOfAFewGiveWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes, 2000)
+		server := &http.Server{Handler: bodyMux(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+		go func() { _ = server.Serve(listener) }()
+		connect := func(address, head string, body string) (net.Conn, *bufio.Reader) {
+			ours, theirs := net.Pipe()
+			listener <- remote{theirs, address}
+			_, _ = io.WriteString(ours, head+"Host: x\r\n\r\n"+body)
+			return ours, bufio.NewReader(ours)
+		}
+		var all []net.Conn
+		var first *bufio.Reader
+		for i := range 1024 {
+			conn, answer := connect(fmt.Sprintf("192.0.2.%d:1", i/64), "POST /public HTTP/1.1\r\nContent-Length: 16000\r\n", strings.Repeat(" ", 9000))
+			if all = append(all, conn); i == 0 {
+				first = answer
+			}
+		}
+		synctest.Wait()
+		begin := time.Now()
+		conn, answer := connect("198.51.100.1:1", "POST /public HTTP/1.1\r\nContent-Length: 14\r\n", `{"name":"abc"}`)
+		if line, err := answer.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Errorf("who holds nothing: %q %v", line, err)
+		}
+		synctest.Wait()
+		gone := 0
+		for i, conn := range all {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+			reader := bufio.NewReader(conn)
+			if i == 0 {
+				reader = first
+			}
+			if line, err := reader.ReadString('\n'); err == nil && strings.HasPrefix(line, "HTTP/1.1 503") {
+				gone++
+			}
+		}
+		if gone != 1 || time.Since(begin) > 5*time.Second {
+			t.Errorf("%d gave way after %s, want 1 at once", gone, time.Since(begin))
+		}
+		for _, conn := range append(all, conn) {
+			_ = conn.Close()
+		}
+		close(listener)
+		_ = server.Close()
+		time.Sleep(2 * time.Second) // net/http waits a moment before it closes
+	})
+}
+
+// remote is a connection with an address.
+type remote struct {
+	net.Conn
+
+	address string
+}
+
+func (r remote) RemoteAddr() net.Addr { return addressText(r.address) }
+
+type addressText string
+
+func (addressText) Network() string  { return "tcp" }
+func (a addressText) String() string { return string(a) }
 
 // pipes is a listener whose connections are in memory, for the synthetic clock.
 type pipes chan net.Conn
