@@ -60,7 +60,7 @@ func (s *Service) SignUp(ctx context.Context, r Registration) (string, error) {
 	account := accountKey(email, "")
 	hits := []ratelimit.Hit{
 		s.limits.RegistrationsPerAccount.hit(ratelimit.RegistrationsAtAddress, account+" "+addressKey(ctx)),
-		s.limits.RegistrationsPerAccountTotal.hit(ratelimit.RegistrationsOfAccount, slot(account)),
+		s.limits.RegistrationsPerAccountTotal.hit(ratelimit.RegistrationsOfAccount, s.slot(account)),
 		s.limits.RegistrationsPerAddress.hit(ratelimit.RegistrationsFromAddress, addressKey(ctx)),
 	}
 	if err := s.limiter.Peek(ctx, hits...); err != nil {
@@ -90,7 +90,7 @@ func (s *Service) RequestReset(ctx context.Context, email string) (string, error
 	account := accountKey(email, "")
 	hits := []ratelimit.Hit{
 		s.limits.ResetsPerAccount.hit(ratelimit.ResetsAtAddress, account+" "+addressKey(ctx)),
-		s.limits.ResetsPerAccountTotal.hit(ratelimit.ResetsOfAccount, slot(account)),
+		s.limits.ResetsPerAccountTotal.hit(ratelimit.ResetsOfAccount, s.slot(account)),
 		s.limits.ResetsPerAddress.hit(ratelimit.ResetsFromAddress, addressKey(ctx)),
 	}
 	if known != "" {

@@ -31,13 +31,10 @@ func (s *Service) tellPending(ctx context.Context, tx *sqldb.Tx, userID int64, e
 		}
 	}
 	told := Limit{Max: 1, Window: time.Hour}.hit(ratelimit.ApprovalLetters, "all")
-	switch err := s.limiter.Peek(ctx, told); {
+	switch err := s.limiter.CountIn(ctx, tx, told); {
 	case fault.Is(err, fault.CodeRateLimited):
 		return nil // they have heard of another
 	case err != nil:
-		return err
-	}
-	if err := s.limiter.CountIn(ctx, tx, told); err != nil {
 		return err
 	}
 	ids, err := New(tx).administrators(ctx, toldAdministrators)

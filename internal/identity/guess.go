@@ -17,7 +17,7 @@ func (s *Service) look(ctx context.Context, email, password string, row userRow)
 	account := accountKey(email, row.Password)
 	hits := []ratelimit.Hit{
 		s.limits.WrongPasswordsPerAccount.hit(ratelimit.PasswordsAtAddress, account+" "+addressKey(ctx)),
-		s.limits.WrongPasswordsPerAccountTotal.hit(ratelimit.PasswordsOfAccount, slot(account)),
+		s.limits.WrongPasswordsPerAccountTotal.hit(ratelimit.PasswordsOfAccount, s.slot(account)),
 		s.limits.WrongPasswordsPerAddress.hit(ratelimit.PasswordsFromAddress, addressKey(ctx)),
 	}
 	known := s.knownBrowser(ctx, row.ID, row.Password)

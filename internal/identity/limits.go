@@ -99,8 +99,11 @@ func accountKey(email, password string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// slot is the part of an account's key that windows of a day count by: there are
-// 65,536, however many accounts strangers make up.
-func slot(account string) string { return account[:4] }
+// slot is what windows of a day count an account by: there are 65,536, however
+// many accounts strangers make up. It depends on a key, lest they make up those
+// that share the one of another.
+func (s *Service) slot(account string) string {
+	return hex.EncodeToString(knownMAC(s.codeKeys.had(), "slot", 0, account)[:2])
+}
 
 func addressKey(ctx context.Context) string { return ratelimit.AddressKey(web.ClientIP(ctx)) }

@@ -3,6 +3,7 @@ package identity
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -114,6 +115,37 @@ func TestApproval(t *testing.T) {
 		}
 		if n := number(t, db, "SELECT COUNT(*) FROM users WHERE status = 'PENDING'"); n != 0 {
 			t.Errorf("%d wait for ever", n)
+		}
+	})
+}
+
+// TestManyWaitAtOnce: the administrator hears of one of those who come at the
+// same moment, and none is refused for it.
+func TestManyWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		h := build(t, db, registering(RegistrationApproval))
+		calls := make([]func() *httptest.ResponseRecorder, 8)
+		for i := range calls {
+			email := fmt.Sprintf("u%d@example.org", i)
+			code := h.signUp(t, email, adaPass).Letter.Code
+			calls[i] = func() *httptest.ResponseRecorder {
+				return h.general("activate-user", "email", email, "verify_code", code)
+			}
+		}
+		for i, w := range burst(calls) {
+			if w.Code != http.StatusOK {
+				t.Errorf("the %dth: %d %s", i, w.Code, w.Body)
+			}
+		}
+		wanted := 0
+		for _, letter := range h.work(t) {
+			if letter.Kind == "approval-wanted" {
+				wanted++
+			}
+		}
+		if wanted != 1 {
+			t.Errorf("%d letters to the administrator", wanted)
 		}
 	})
 }
