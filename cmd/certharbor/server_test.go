@@ -44,7 +44,8 @@ type setup struct {
 func launch(t *testing.T, s setup) *server {
 	t.Helper()
 	args := append([]string{}, s.wrapper...)
-	args = append(args, "certharbor", "serve", "--listen", "127.0.0.1:0", "--data", s.data, "--webhook-allow-cidrs", "127.0.0.0/8", "--acme-allow-cidrs", "127.0.0.0/8")
+	args = append(args, "certharbor", "serve", "--listen", "127.0.0.1:0", "--data", s.data, "--webhook-allow-cidrs", "127.0.0.0/8", "--acme-allow-cidrs", "127.0.0.0/8",
+		"--quota", "attempts-per-hour=100000,certificates=100000,acme-accounts=100000")
 	args = append(args, s.args...)
 	srv := &server{t: t, log: newServerLog(), exited: make(chan struct{}), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
 	srv.command = exec.Command(args[0], args[1:]...)

@@ -3,10 +3,13 @@ package acmeaccounts
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -33,12 +36,45 @@ func (s *Service) Client(a *Account) (*acme.Client, acme.Account, error) {
 	return client, acme.Account{URL: a.AccountURL, Key: key}, nil
 }
 
+const (
+	// maxRegisters bounds how often a user has an account registered by hand in
+	// an hour: each fetches a directory of the user's choice.
+	maxRegisters = 60
+	// maxNewAccounts a user makes at a public authority in newAccountsTime. They
+	// count new accounts by this server's address, ten in three hours.
+	maxNewAccounts  = 2
+	newAccountsTime = 3 * time.Hour
+)
+
+// mayRegister refuses a user (5013) who makes more accounts at a public
+// authority than is their share. One that the authority knows counts as well:
+// only the authority can tell.
+func (s *Service) mayRegister(ctx context.Context, a *Account) error {
+	if a.AccountURL != "" || a.Provider == ProviderCustom {
+		return nil
+	}
+	return s.count(ctx, ratelimit.Hit{
+		Rule: ratelimit.NewAccountsOfUser, Key: fmt.Sprintf("%d %s", a.UserID, a.Provider), Max: maxNewAccounts, Window: newAccountsTime,
+	})
+}
+
+// count counts a call of an authority before it is made.
+func (s *Service) count(ctx context.Context, hit ratelimit.Hit) error {
+	if s.Limiter == nil {
+		return nil
+	}
+	return s.DB.InTx(ctx, func(tx *sqldb.Tx) error { return s.Limiter.CountIn(ctx, tx, hit) })
+}
+
 // Register makes the account at its CA, or finds the one that exists for its
 // key, and saves its URL. It may be repeated. A refusal of the CA is an
 // *acme.Problem. It calls the CA: never call it inside a transaction.
 func (s *Service) Register(ctx context.Context, a *Account) error {
 	client, account, err := s.Client(a)
 	if err != nil {
+		return err
+	}
+	if err := s.mayRegister(ctx, a); err != nil {
 		return err
 	}
 	registration := acme.Registration{Key: account.Key, TermsAgreed: true}
@@ -91,6 +127,10 @@ func (s *Service) register(ctx context.Context, userID, id int64) (Account, erro
 	}
 	if a.OwnCA() {
 		return a, nil // nothing to register
+	}
+	err = s.count(ctx, ratelimit.Hit{Rule: ratelimit.RegistersOfUser, Key: strconv.FormatInt(userID, 10), Max: maxRegisters, Window: time.Hour})
+	if err != nil {
+		return Account{}, err
 	}
 	if err := s.Register(ctx, &a); err != nil {
 		if problem := acme.AsProblem(err); problem.Type != "" || problem.Op != "" {

@@ -13,6 +13,7 @@ import (
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/fault"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -41,6 +42,10 @@ type Deps struct {
 	CAs    CAs
 	StepUp StepUp
 	Now    func() time.Time
+	// Quota refuses a user who has too many accounts. Nil: nobody has.
+	Quota func(ctx context.Context, tx *sqldb.Tx, userID int64) error
+	// Limiter bounds how often a user registers accounts. Nil: nothing does.
+	Limiter *ratelimit.Limiter
 }
 
 // Service holds the rules of ACME accounts.
@@ -122,6 +127,11 @@ func (s *Service) create(ctx context.Context, userID int64, f *Fields) (Account,
 	}
 	defer clear(der)
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+		if s.Quota != nil {
+			if err := s.Quota(ctx, tx, userID); err != nil {
+				return err
+			}
+		}
 		if err := insert(ctx, tx, &a); err != nil {
 			return err
 		}
@@ -145,7 +155,7 @@ func (s *Service) update(ctx context.Context, userID, id int64, f *Fields) (Acco
 	}
 	var a Account
 	err := s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
-		if a, err = load(ctx, tx, userID, id); err != nil {
+		if a, err = lock(ctx, tx, userID, id); err != nil {
 			return err
 		}
 		if err := s.apply(ctx, &a, f); err != nil {

@@ -43,6 +43,25 @@ func load(ctx context.Context, q sqldb.Querier, userID, id int64) (Account, erro
 	return fromRow(row), nil
 }
 
+// lock is load for a transaction that changes the account: every member is
+// written, so that of two which change it at once the second must see what the
+// first has written.
+func lock(ctx context.Context, tx *sqldb.Tx, userID, id int64) (Account, error) {
+	if _, err := tx.ExecContext(ctx, "SELECT id FROM acme_accounts WHERE id = $1"+tx.Dialect().ForUpdate(), id); err != nil {
+		return Account{}, fmt.Errorf("lock ACME account: %w", err)
+	}
+	return load(ctx, tx, userID, id)
+}
+
+// Count tells how many accounts the user has.
+func (s *Service) Count(ctx context.Context, q sqldb.Querier, userID int64) (int64, error) {
+	n, err := New(q).countAccounts(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("count ACME accounts: %w", err)
+	}
+	return n, nil
+}
+
 func insert(ctx context.Context, q sqldb.Querier, a *Account) error {
 	id, err := New(q).insertAccount(ctx, insertAccountParams{
 		UserID: a.UserID, Name: a.Name, Email: a.Email, Provider: a.Provider, DirectoryUrl: a.DirectoryURL,

@@ -14,7 +14,6 @@ const (
 	shownLength = 8                     // of the token's characters, to tell keys apart
 	maxLifetime = 315360000             // seconds: ten years of 365 days
 	maxName     = 200                   // characters
-	maxKeys     = 1000                  // of one user
 )
 
 // APIKey is the record of a key. It does not hold the token.

@@ -29,6 +29,8 @@ type Deps struct {
 	StepUp StepUp           // nil: not asked
 	Log    *slog.Logger     // nil: discarded
 	Now    func() time.Time // nil: time.Now
+	// Quota refuses a user who has too many keys. Nil: nobody has.
+	Quota func(ctx context.Context, tx *sqldb.Tx, userID int64) error
 	// UseInterval is how often the times of last use are written; 0: a minute.
 	UseInterval time.Duration
 }
@@ -57,6 +59,15 @@ func NewService(d Deps) *Service {
 	return &Service{Deps: d}
 }
 
+// Count tells how many keys the user has.
+func (s *Service) Count(ctx context.Context, q sqldb.Querier, userID int64) (int64, error) {
+	n, err := New(q).countKeys(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("count API keys: %w", err)
+	}
+	return n, nil
+}
+
 // Create makes a key of the user and returns it with its token, which cannot be
 // had again. The caller needs a fresh sign-in.
 func (s *Service) Create(ctx context.Context, userID int64, d NewKey) (CreatedKey, error) {
@@ -74,14 +85,12 @@ func (s *Service) Create(ctx context.Context, userID int64, d NewKey) (CreatedKe
 		if err := s.stepUp(ctx, tx); err != nil {
 			return err
 		}
+		if s.Quota != nil {
+			if err := s.Quota(ctx, tx, userID); err != nil {
+				return err
+			}
+		}
 		q := New(tx)
-		n, err := q.countKeys(ctx, userID)
-		if err != nil {
-			return fmt.Errorf("count API keys: %w", err)
-		}
-		if n >= maxKeys {
-			return fault.Conflict("You have %d API keys, the most there may be; delete one first.", n)
-		}
 		now := s.Now()
 		id, err := q.insertKey(ctx, insertKeyParams{
 			UserID: userID, Name: d.Name, Prefix: token[:shownLength], TokenHash: seal.HashToken(token), Permissions: permissions,

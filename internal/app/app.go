@@ -26,6 +26,7 @@ import (
 	"certharbor.dev/certharbor/internal/outbound"
 	"certharbor.dev/certharbor/internal/passkeys"
 	"certharbor.dev/certharbor/internal/providers"
+	"certharbor.dev/certharbor/internal/quotas"
 	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -78,6 +79,7 @@ type areas struct {
 	certs     *certs.Service
 	installs  *installs.Service
 	webhooks  *webhooks.Service
+	quotas    *quotas.Service
 	issuance  *issuance.Service
 
 	administration *administration.Service
@@ -108,6 +110,7 @@ func (a *App) connect(ctx context.Context, o Options) (err error) {
 	if err := a.makeAreas(ctx, o); err != nil {
 		return err
 	}
+	a.countQuotas()
 	registry := jobs.NewRegistry()
 	a.register(registry)
 	quiet := slog.New(levelHandler{a.log.Handler(), slog.LevelWarn})
@@ -147,6 +150,9 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	}
 	s.audit = trail
 	s.limiter = ratelimit.NewLimiter(a.db, a.now)
+	if s.quotas, err = newQuotas(a.config, a.db, trail, s.limiter); err != nil {
+		return err
+	}
 	transport, err := a.mailTransport()
 	if err != nil {
 		return err
@@ -179,13 +185,16 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 		Settings: signIn, Outbound: outbound.Options{AllowCIDRs: providerCIDRs, Lookup: o.Lookup},
 	})
 	s.identity.SetFactors(factors{s.passkeys, s.providers})
-	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now})
+	s.apikeys = apikeys.NewService(apikeys.Deps{DB: a.db, Audit: trail, StepUp: s.identity, Log: a.log, Now: a.now, Quota: s.quotas.One(quotas.APIKeys)})
 	s.devices = devices.NewService(devices.Deps{
 		DB: a.db, Audit: trail, Keyring: a.keys, Limiter: s.limiter, Sessions: s.identity, StepUp: s.identity, APIKeys: s.apikeys, Tell: a.tellOfDevice,
-		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(),
+		Log: a.log, Now: a.now, BaseURL: a.config.PublicURL(), Quota: s.quotas.One(quotas.Devices),
 	})
 	s.feed = feed.NewService(feed.Deps{DB: a.db, Now: a.now})
-	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, StepUp: s.identity, Now: a.now})
+	s.accounts = acmeaccounts.NewService(acmeaccounts.Deps{
+		DB: a.db, Audit: trail, Keys: a.keys, ACME: a.acme, StepUp: s.identity, Now: a.now,
+		Quota: s.quotas.One(quotas.Accounts), Limiter: s.limiter,
+	})
 	records, err := a.config.nameRecords(o)
 	if err != nil {
 		return err
@@ -199,23 +208,14 @@ func (a *App) makeAreas(ctx context.Context, o Options) error {
 	}
 	s.certs = certs.NewService(certs.Deps{
 		DB: a.db, Audit: trail, Keys: a.keys, Devices: s.devices, Feed: s.feed, Accounts: s.accounts, APIKeys: s.apikeys, StepUp: s.identity,
-		Names: s.names, Log: a.log, Now: a.now,
+		Names: s.names, Log: a.log, Now: a.now, Quota: s.quotas.One(quotas.Certificates), Stored: s.quotas.Stored,
 	})
 	s.devices.Keys = s.certs // a device that comes back with another key has everything wrapped anew
-	s.installs = installs.NewService(installs.Deps{DB: a.db, Audit: trail, Devices: deviceIDs{s.devices}, Objects: installable{s.certs}, Feed: s.feed, StepUp: s.identity, Now: a.now})
-	s.webhooks = webhooks.NewService(webhooks.Deps{
-		DB: a.db, Audit: trail, Log: a.log, Now: a.now, Keys: a.keys, Outbound: outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup},
-		Tell: a.tellOfWebhook, StepUp: s.identity,
-	})
-	s.issuance = issuance.NewService(issuance.Deps{
-		DB: a.db, Audit: trail, Keys: a.keys, Log: a.log, Now: a.now, Certs: s.certs, Accounts: s.accounts, Webhooks: s.webhooks,
-		Names: s.names,
-	})
+	a.makeInstalls()
+	a.makeWebhooks(outbound.Options{AllowCIDRs: webhookCIDRs, Lookup: o.Lookup})
+	a.makeIssuance()
 	s.certs.SetIssuer(s.issuance)
-	s.administration = administration.NewService(administration.Deps{
-		DB: a.db, Audit: trail, Identity: s.identity, Log: a.log, Now: a.now, Parts: a.parts(),
-		Renewals: s.certs, Deactivate: s.accounts.DeactivateAll, BaseURL: a.config.PublicURL(),
-	})
+	a.administrate()
 	return nil
 }
 
@@ -229,6 +229,7 @@ func (a *App) register(r *jobs.Registry) {
 	s.providers.Register(r)
 	s.devices.Register(r)
 	s.names.Register(r)
+	s.certs.Register(r)
 	s.webhooks.Register(r)
 	s.issuance.Register(r)
 	s.administration.Register(r)
@@ -249,6 +250,7 @@ func (a *App) mount(version string) (*web.Mux, error) {
 	mountHealth(m, a.db, version)
 	mountFront(m)
 	s.audit.Mount(m)
+	s.quotas.Mount(m)
 	s.identity.Mount(m)
 	s.passkeys.Mount(m)
 	s.providers.Mount(m)

@@ -23,6 +23,7 @@ import (
 	"certharbor.dev/certharbor/internal/identity"
 	"certharbor.dev/certharbor/internal/mail"
 	"certharbor.dev/certharbor/internal/providers"
+	"certharbor.dev/certharbor/internal/quotas"
 	"certharbor.dev/certharbor/internal/web"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 	ClaimDirectories  []string `koanf:"claim-directories"`
 	DNSResolvers      []string `koanf:"dns-resolvers"`
 	DNSAllowCIDRs     []string `koanf:"dns-allow-cidrs"`
+	Quota             []string `koanf:"quota"`
 
 	GitHub             string   `koanf:"github"`
 	Weixin             string   `koanf:"weixin"`
@@ -89,6 +91,7 @@ func Flags(f *pflag.FlagSet) {
 	f.StringSlice("claim-directories", nil, "`addresses` of ACME directories, besides the well-known ones, whose certificates claim names")
 	f.StringSlice("dns-resolvers", nil, "`addresses` of resolvers for proofs of names; empty: those of /etc/resolv.conf")
 	f.StringSlice("dns-allow-cidrs", nil, "special `ranges` that name servers may be in when names are proved")
+	f.StringSlice("quota", nil, "what each `user` may have, for example certificates=1000,attempts-per-hour=60")
 	f.String("weixin", "", "sign in with Weixin, app_id=…,app_secret_file=`file`; empty: off")
 	f.StringArray("oidc", nil, "sign in with an OpenID Connect `provider`, name=…,issuer=https://…,client_id=…,client_secret_file=…; may be given several times")
 	f.String("solana", "on", "sign in with a Solana wallet, on or off; on,registration=open lets new users in")
@@ -183,7 +186,7 @@ func fromEnvironment(f *pflag.FlagSet, name, value string) (string, any) {
 	if f.Lookup(key) == nil {
 		return "", nil
 	}
-	if strings.HasSuffix(key, "-cidrs") || slices.Contains([]string{"limits", "trusted-proxies", "claim-directories", "dns-resolvers"}, key) {
+	if strings.HasSuffix(key, "-cidrs") || slices.Contains([]string{"limits", "trusted-proxies", "claim-directories", "dns-resolvers", "quota"}, key) {
 		if value == "" { // an empty list, not a list of an empty text
 			return key, []string{}
 		}
@@ -276,6 +279,9 @@ func (c Config) Check() error {
 	if c.MaxConnections != 0 && c.MaxConnections < 64 {
 		bad("max-connections", "must be at least 64")
 	}
+	if _, err := quotas.ParseLimits(c.Quota); err != nil {
+		bad("quota", "%w", err)
+	}
 	if err := new(slog.LevelVar).UnmarshalText([]byte(c.LogLevel)); err != nil {
 		bad("log-level", "must be debug, info, warn or error")
 	}
@@ -365,6 +371,7 @@ func (c Config) Shown() []string {
 		"master-key-file: " + c.masterKeyPath(), "smtp-url: " + smtp,
 		"trusted-proxies: " + strings.Join(c.TrustedProxies, ","), "trusted-proxy-header: " + cmp.Or(c.ProxyHeader, string(web.XForwardedFor)),
 		"registration: " + cmp.Or(c.Registration, "closed"),
+		"quota: " + strings.Join(c.Quota, ","),
 		"limits: " + strings.Join(c.Limits, ","), "github: " + providers.Shown(c.GitHub), "weixin: " + providers.Shown(c.Weixin),
 		"oidc: " + strings.Join(oidc, " "), "solana: " + cmp.Or(c.Solana, "on"), "provider-allow-cidrs: " + strings.Join(c.ProviderAllowCIDRs, ","),
 		"name-policy: " + c.namePolicy(), "claim-directories: " + strings.Join(c.ClaimDirectories, ","),

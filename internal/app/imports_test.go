@@ -38,6 +38,7 @@ var edges = map[string][]string{
 	"outbound":       {},
 	"passkeys":       {"identity"},
 	"providers":      {"identity"},
+	"quotas":         {},
 	"ratelimit":      {"fault", "jobs", "sqldb"},
 	"seal":           {},
 	"sqldb":          {"jobs"},                                  // migrate's test databases hold the job tables

@@ -88,7 +88,7 @@ func TestAccessMatrix(t *testing.T) {
 }
 
 // changedHere are the lists of what the test makes on its way.
-var changedHere = regexp.MustCompile(`(?m)^GET U/(apikeys|sessions) 200 .*$`)
+var changedHere = regexp.MustCompile(`(?m)^GET U/(apikeys|sessions|quotas) 200 .*$`)
 
 // refusals sends what must be refused to alice's objects, by both paths.
 func (m *matrix) refusals(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 func TestHangingAuthorityDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db sqldb.Config) {
-		p := start(t, settings(t, db), app.Options{}, nil)
+		c := settings(t, db)
+		c.Quota = []string{"attempts-per-hour=1000"}
+		p := start(t, c, app.Options{}, nil)
 		account := func(who *caller, ca *hostile.CA) int64 {
 			var made struct{ ID int64 }
 			who.do("POST", "/apiv1/me/acme-accounts", map[string]any{

@@ -59,6 +59,11 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (_ Certifi
 	}
 	c.KeyDistPolicy = c.Policy
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) (err error) {
+		if s.Quota != nil {
+			if err := s.Quota(ctx, tx, userID); err != nil {
+				return err
+			}
+		}
 		if c.Origin != OriginImport { // what was brought along claims nothing; its first renewal asks
 			if warnings, err = s.askNames(ctx, tx, &c); err != nil {
 				return err
@@ -70,6 +75,11 @@ func (s *Service) create(ctx context.Context, userID int64, d *Draft) (_ Certifi
 		c.Heavy = heavy("", b.csr)
 		if c.Origin == OriginImport {
 			if err := s.put(ctx, tx, &c, b.chain, newKey{der: b.keyDER}); err != nil {
+				return err
+			}
+		}
+		if c.Origin != OriginCreate && s.Stored != nil {
+			if err := s.Stored(ctx, tx, userID); err != nil {
 				return err
 			}
 		}

@@ -142,7 +142,7 @@ func (s *Service) CSRFor(ctx context.Context, q sqldb.Querier, c Certificate) (c
 		}
 		return m.Csr, nil, err
 	}
-	key, err := GenerateKey(c.KeyAlgorithm)
+	key, err := s.generate(ctx, c.UserID, c.KeyAlgorithm)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -94,6 +94,11 @@ INSERT INTO certificate_materials (cert_id, chain_pem, csr, key_version) VALUES 
 -- name: materialsOf :one
 SELECT * FROM certificate_materials WHERE cert_id = $1;
 
+-- What a user's certificates, keys and signing requests take, in bytes.
+-- name: storedBytes :one
+SELECT CAST(COALESCE(SUM(octet_length(m.chain_pem) + COALESCE(octet_length(m.csr), 0) + COALESCE(octet_length(m.key_ciphertext), 0)), 0) AS BIGINT)
+FROM certificates c JOIN certificate_materials m ON m.cert_id = c.id WHERE c.user_id = $1;
+
 -- name: setChain :exec
 UPDATE certificate_materials SET chain_pem = $2 WHERE cert_id = $1;
 

@@ -1070,6 +1070,19 @@ func (q *Queries) setLastIssue(ctx context.Context, arg setLastIssueParams) erro
 	return err
 }
 
+const storedBytes = `-- name: storedBytes :one
+SELECT CAST(COALESCE(SUM(octet_length(m.chain_pem) + COALESCE(octet_length(m.csr), 0) + COALESCE(octet_length(m.key_ciphertext), 0)), 0) AS BIGINT)
+FROM certificates c JOIN certificate_materials m ON m.cert_id = c.id WHERE c.user_id = $1
+`
+
+// What a user's certificates, keys and signing requests take, in bytes.
+func (q *Queries) storedBytes(ctx context.Context, userID int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, storedBytes, userID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const strayRenewals = `-- name: strayRenewals :many
 SELECT id, user_id, acct_id, public_id, origin, domain_name, sans, organization, organizational_unit, country, state, locality, key_algorithm, policy, next_policy, server_decrypt_export, challenge, auto_renew, renew_before_days, renewal_window, verified, serial_number, fingerprint_sha256, issuer, self_signed, not_before, not_after, revoked_at, revoke_reason, next_renewal_at, last_issue_id, last_issue_status, last_issue_at, created_at, updated_at, renewal_blocked FROM certificates WHERE next_renewal_at > 0 AND next_renewal_at > $1 AND next_renewal_at > not_after
 ORDER BY next_renewal_at, id LIMIT CAST($2 AS BIGINT)

@@ -10,6 +10,7 @@ import (
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/devices"
 	"certharbor.dev/certharbor/internal/feed"
+	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/names"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -82,12 +83,16 @@ type Deps struct {
 	APIKeys  Keys // nil: not asked
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Quota and Stored refuse a user who has too many certificates, or too much
+	// of them. Nil: nobody has.
+	Quota, Stored func(ctx context.Context, tx *sqldb.Tx, userID int64) error
 }
 
 // Service holds the rules of certificate records.
 type Service struct {
 	Deps
-	issuer Issuer
+	issuer     Issuer
+	generating *jobs.Turns // RSA keys
 }
 
 // NewService returns the service; SetIssuer completes it.
@@ -98,7 +103,7 @@ func NewService(d Deps) *Service {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Service{Deps: d}
+	return &Service{Deps: d, generating: jobs.NewTurns(keyPlaces())}
 }
 
 // fresh refuses a person without a fresh proof: what it guards decides who gets

@@ -74,6 +74,9 @@ type enrolled struct {
 // replay goes on with its own.
 func (s *Service) write(ctx context.Context, tx *sqldb.Tx, c checked, g grant) (e enrolled, err error) {
 	q := New(tx)
+	if err := s.oneMore(ctx, tx, c); err != nil {
+		return e, err
+	}
 	for range 3 { // again when a known device is deleted just now
 		if e.device, err = q.insertDevice(ctx, c.insert(s.Now())); !sqldb.Is(err, sqldb.ErrNotFound) {
 			e.created, e.sessionNo = err == nil, e.device.SessionNo

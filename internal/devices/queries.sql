@@ -68,6 +68,9 @@ WHERE user_id = @user_id AND (CAST(sqlc.narg(ids) AS TEXT) IS NULL OR CAST(sqlc.
 ORDER BY id DESC
 LIMIT CAST(@max_rows AS BIGINT) OFFSET CAST(@first_row AS BIGINT);
 
+-- name: countAll :one
+SELECT COUNT(*) FROM devices WHERE user_id = $1;
+
 -- name: countDevices :one
 SELECT COUNT(*) FROM devices
 WHERE user_id = @user_id AND (CAST(sqlc.narg(ids) AS TEXT) IS NULL OR CAST(sqlc.narg(ids) AS TEXT) LIKE '%,' || CAST(id AS TEXT) || ',%');

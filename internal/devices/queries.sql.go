@@ -73,6 +73,17 @@ func (q *Queries) codeOfLogin(ctx context.Context, loginID int64) (codeRow, erro
 	return i, err
 }
 
+const countAll = `-- name: countAll :one
+SELECT COUNT(*) FROM devices WHERE user_id = $1
+`
+
+func (q *Queries) countAll(ctx context.Context, userID int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countAll, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countDevices = `-- name: countDevices :one
 SELECT COUNT(*) FROM devices
 WHERE user_id = $1 AND (CAST($2 AS TEXT) IS NULL OR CAST($2 AS TEXT) LIKE '%,' || CAST(id AS TEXT) || ',%')

@@ -74,6 +74,9 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	BaseURL string           // public address without a trailing slash, for verification_uri
 
+	// Quota refuses a user who has too many devices. Nil: nobody has.
+	Quota func(ctx context.Context, tx *sqldb.Tx, userID int64) error
+
 	AccessTTL  time.Duration // lifetime of access tokens, 0: one hour
 	WrongCodes int           // wrong codes per address and hour, 0: 1000
 }

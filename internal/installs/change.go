@@ -42,6 +42,11 @@ func (s *Service) change(ctx context.Context, verb, note string,
 		if err := write(ctx, tx, row, note); err != nil {
 			return err
 		}
+		if user := userOf(access.From(ctx)); s.stored != nil && user != 0 {
+			if err := s.stored(ctx, tx, user); err != nil {
+				return err
+			}
+		}
 		if err := s.feed.Append(ctx, tx, deviceID, feed.InstallUpdated(row.ID, row.Version, row.InstallsHash)); err != nil {
 			return err
 		}

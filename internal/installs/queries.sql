@@ -45,6 +45,9 @@ SELECT version, bytes FROM install_config_versions WHERE device_id = @device_id 
 -- name: pruneVersions :exec
 DELETE FROM install_config_versions WHERE device_id = @device_id AND version < @oldest;
 
+-- name: bytesOfUser :one
+SELECT CAST(COALESCE(SUM(v.bytes), 0) AS BIGINT) FROM devices d JOIN install_config_versions v ON v.device_id = d.id WHERE d.user_id = $1;
+
 -- name: getVersion :one
 SELECT version, installs, installs_hash, after_update_script, change_note, updated_by, created_at
 FROM install_config_versions WHERE device_id = $1 AND version = $2;

@@ -10,6 +10,17 @@ import (
 	"database/sql"
 )
 
+const bytesOfUser = `-- name: bytesOfUser :one
+SELECT CAST(COALESCE(SUM(v.bytes), 0) AS BIGINT) FROM devices d JOIN install_config_versions v ON v.device_id = d.id WHERE d.user_id = $1
+`
+
+func (q *Queries) bytesOfUser(ctx context.Context, userID int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, bytesOfUser, userID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const countVersion = `-- name: countVersion :exec
 INSERT INTO install_config_counters (user_id, public_id, version, written_at)
 SELECT d.user_id, d.public_id, CAST($1 AS BIGINT), CAST($2 AS BIGINT) FROM devices d WHERE d.id = $3

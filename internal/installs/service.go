@@ -42,7 +42,7 @@ type StepUp interface {
 	RequireStepUp(ctx context.Context, q sqldb.Querier) error
 }
 
-// Deps are what a Service needs; all but StepUp are required.
+// Deps are what a Service needs; all but StepUp and Stored are required.
 type Deps struct {
 	DB      *sqldb.DB
 	Audit   *audit.Log
@@ -51,6 +51,8 @@ type Deps struct {
 	Objects Objects
 	StepUp  StepUp // nil: not asked
 	Now     func() time.Time
+	// Stored refuses a user who stores too much. Nil: nobody does.
+	Stored func(ctx context.Context, tx *sqldb.Tx, userID int64) error
 }
 
 // Service reads and writes install configurations.
@@ -62,11 +64,12 @@ type Service struct {
 	objects Objects
 	stepUp  StepUp
 	now     func() time.Time
+	stored  func(context.Context, *sqldb.Tx, int64) error
 }
 
 // NewService returns a Service.
 func NewService(d Deps) *Service {
-	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, objects: d.Objects, stepUp: d.StepUp, now: d.Now}
+	return &Service{db: d.DB, audit: d.Audit, feed: d.Feed, devices: d.Devices, objects: d.Objects, stepUp: d.StepUp, now: d.Now, stored: d.Stored}
 }
 
 // fresh refuses a person without a fresh proof: a configuration runs

@@ -81,6 +81,15 @@ func write(ctx context.Context, tx *sqldb.Tx, row InstallConfig, changeNote stri
 	return nil
 }
 
+// Bytes tells how much the versions of the user's configurations take.
+func (s *Service) Bytes(ctx context.Context, q sqldb.Querier, userID int64) (int64, error) {
+	n, err := New(q).bytesOfUser(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("add up install configs: %w", err)
+	}
+	return n, nil
+}
+
 func readVersion(ctx context.Context, q sqldb.Querier, deviceID, version int64) (getVersionRow, error) {
 	row, err := New(q).getVersion(ctx, getVersionParams{DeviceID: deviceID, Version: version})
 	if sqldb.Is(err, sqldb.ErrNotFound) {

@@ -8,6 +8,7 @@ import (
 
 	"certharbor.dev/certharbor/internal/acme"
 	"certharbor.dev/certharbor/internal/acmeaccounts"
+	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
@@ -103,6 +104,9 @@ func (a *attempt) request(ctx context.Context) (request, error) {
 		cert.DomainName, cert.SANs = names[0], names
 	}
 	csr, key, err := a.s.Certs.CSRFor(ctx, a.s.DB.Reader(), cert)
+	if f := fault.As(err); f != nil && f.Code == fault.CodeUnavailable { // others make keys
+		return request{}, &acme.Later{After: f.RetryAfter}
+	}
 	if err != nil {
 		return request{}, err
 	}

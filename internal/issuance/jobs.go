@@ -11,8 +11,9 @@ import (
 
 const (
 	queue = "issuance"
-	// workers mostly wait for authorities. turns says whose they are.
-	workers = 64
+	// places is how many attempts one process works on at a time. They mostly
+	// wait for authorities.
+	places = 64
 
 	sweepEvery = 5 * time.Second
 	// overdueAfter is how late an attempt may be before another job is put in:
@@ -44,7 +45,7 @@ func (pruneArgs) Kind() string { return "issuance.prune" }
 
 // Register adds the jobs of the area.
 func (s *Service) Register(r *jobs.Registry) {
-	r.Queue(queue, workers)
+	s.turns = r.QueueByTurns(queue, places)
 	jobs.Handle(r, jobs.Limits{Timeout: runTime, Retry: retryRun}, func(ctx context.Context, j *jobs.Job[runArgs]) error {
 		return s.run(ctx, j.Args.IssuanceID)
 	})

@@ -54,6 +54,9 @@ func (a *attempt) overcome(ctx context.Context, err error) (time.Duration, error
 	if later, ok := errors.AsType[*acme.Later](err); ok {
 		return a.later(ctx, later.After)
 	}
+	if f := fault.As(err); f != nil && f.Code == fault.CodeRateLimited { // a limit of ours, such as that on new accounts
+		return a.later(ctx, f.RetryAfter)
+	}
 	p := problem(err)
 	if p.Err != nil {
 		a.s.Log.WarnContext(ctx, "a step of an issuance failed", "issue_id", a.row.ID, "step", a.row.Step, "class", p.Class.String(), "error", p.Err)

@@ -6,6 +6,10 @@ VALUES (@user_id, @cert_id, (SELECT COALESCE(MAX(i.attempt_number), 0) + 1 FROM 
     '', 0, 0, '', @step, @now, 0, 0, '', 0, @now, @now, 0)
 RETURNING *;
 
+-- The log of an attempt goes with it.
+-- name: forgetAttempts :exec
+DELETE FROM issuances WHERE cert_id = @cert_id AND attempt_number <= @last AND status NOT IN ('PENDING', 'PROCESSING');
+
 -- name: issuanceByID :one
 SELECT * FROM issuances WHERE id = $1;
 

@@ -219,6 +219,21 @@ func (q *Queries) dropKey(ctx context.Context, id int64) error {
 	return err
 }
 
+const forgetAttempts = `-- name: forgetAttempts :exec
+DELETE FROM issuances WHERE cert_id = $1 AND attempt_number <= $2 AND status NOT IN ('PENDING', 'PROCESSING')
+`
+
+type forgetAttemptsParams struct {
+	CertID int64
+	Last   int64
+}
+
+// The log of an attempt goes with it.
+func (q *Queries) forgetAttempts(ctx context.Context, arg forgetAttemptsParams) error {
+	_, err := q.db.ExecContext(ctx, forgetAttempts, arg.CertID, arg.Last)
+	return err
+}
+
 const hasten = `-- name: hasten :exec
 UPDATE issuances SET due_at = $1 WHERE due_at > $2 AND status IN ('PENDING', 'PROCESSING')
 `

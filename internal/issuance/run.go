@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"certharbor.dev/certharbor/internal/acme"
@@ -14,7 +15,7 @@ import (
 const (
 	// runTime bounds the job; a step begun shortly before budget is over still
 	// fits.
-	runTime  = 70 * time.Second
+	runTime  = 80 * time.Second // with the wait for a turn
 	budget   = 25 * time.Second
 	stepTime = 40 * time.Second
 	// leaseTime is how long others leave an attempt alone whose worker is silent.
@@ -35,7 +36,6 @@ func (s *Service) run(ctx context.Context, id int64) error {
 	defer leave()
 	row, err := New(s.DB.Reader()).issuanceByID(ctx, id)
 	if sqldb.Is(err, sqldb.ErrNotFound) || err == nil && !open(row.Status) {
-		s.turns.gone(id)
 		return nil
 	}
 	if err != nil {
@@ -44,13 +44,27 @@ func (s *Service) run(ctx context.Context, id int64) error {
 	if wait := s.mustWait(row); wait > 0 {
 		return jobs.Snooze(wait)
 	}
-	done, wait := s.turns.take(row.UserID, id)
-	if wait > 0 {
+	done, wait := s.turns.Enter(ctx, row.UserID, s.remote(ctx, row))
+	if done == nil {
 		return jobs.Snooze(wait)
 	}
 	defer done()
 	a := &attempt{s: s, row: row, begin: time.Now()}
 	return a.work(ctx)
+}
+
+// remote names the authority that the attempt will wait for. An account that
+// is gone ends the attempt at its first step.
+func (s *Service) remote(ctx context.Context, row issuanceRow) string {
+	account, err := s.Accounts.Get(ctx, s.DB.Reader(), row.UserID, row.AcctID)
+	if err != nil {
+		return ""
+	}
+	directory, err := url.Parse(account.DirectoryURL)
+	if err != nil {
+		return ""
+	}
+	return directory.Host
 }
 
 // mustWait tells how long the attempt is another worker's, or not due.

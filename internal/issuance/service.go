@@ -81,6 +81,9 @@ type Deps struct {
 	Accounts *acmeaccounts.Service
 	Webhooks Webhooks
 	Names    NameRules
+	// Attempt counts an attempt that a caller starts, and refuses one too many.
+	// Nil: none is refused.
+	Attempt func(ctx context.Context, tx *sqldb.Tx, userID int64) error
 }
 
 // Service runs attempts.
@@ -96,7 +99,7 @@ type Service struct {
 	renewed int64                             // the user whose renewal the last sweep started last
 	asked   sync.Map                          // attempt → *asked, while it waits for validation
 	doors   map[int64]chan struct{}           // one registration per account at a time
-	turns   *turns
+	turns   *jobs.Turns
 	clock   *clock
 }
 
@@ -106,7 +109,7 @@ func NewService(d Deps) *Service {
 		Deps: d, node: seal.NewToken("node_", 12), backoff: backoff, sleep: sleep,
 		reached: func(context.Context, string) {},
 		running: map[int64]context.CancelCauseFunc{}, doors: map[int64]chan struct{}{},
-		turns: newTurns(workers), clock: &clock{settle: settle},
+		turns: jobs.NewTurns(places), clock: &clock{settle: settle},
 	}
 }
 

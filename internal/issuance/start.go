@@ -13,6 +13,9 @@ import (
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
+// keptAttempts of each certificate are kept, with their logs.
+const keptAttempts = 100
+
 // order is what a caller asks for.
 type order struct {
 	trigger         string
@@ -73,11 +76,21 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	if row, err := q.openIssuance(ctx, certID); err == nil || !sqldb.Is(err, sqldb.ErrNotFound) {
 		return row, false, err
 	}
+	// Orders are counted: of many at once, on several nodes, each sees those
+	// before it.
+	if err := tx.LockText(ctx, fmt.Sprintf("orders of user %d", userID)); err != nil {
+		return issuanceRow{}, false, err
+	}
 	if err := s.permitted(ctx, tx, cert, o); err != nil {
 		return issuanceRow{}, false, err
 	}
 	if err := s.Names.MayOrder(ctx, tx, cert.Order()); err != nil {
 		return issuanceRow{}, false, err
+	}
+	if o.trigger != TriggerRenewal && s.Attempt != nil {
+		if err := s.Attempt(ctx, tx, userID); err != nil {
+			return issuanceRow{}, false, err
+		}
 	}
 	list := cert.Names().All()
 	replaces, err := s.predecessor(ctx, tx, cert)
@@ -91,6 +104,9 @@ func (s *Service) insert(ctx context.Context, tx *sqldb.Tx, userID, certID int64
 	})
 	if err != nil {
 		return issuanceRow{}, false, fmt.Errorf("insert issuance: %w", err)
+	}
+	if err := q.forgetAttempts(ctx, forgetAttemptsParams{CertID: certID, Last: row.AttemptNumber - keptAttempts}); err != nil {
+		return issuanceRow{}, false, fmt.Errorf("forget old issuances: %w", err)
 	}
 	if err := q.addLog(ctx, addLogParams{IssuanceID: row.ID, At: now, Step: "start", Message: "queued, trigger " + o.trigger}); err != nil {
 		return issuanceRow{}, false, fmt.Errorf("log issuance %d: %w", row.ID, err)

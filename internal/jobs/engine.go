@@ -45,13 +45,14 @@ type Engine struct {
 	pg     *river.Client[pgx.Tx]
 	pool   *pgxpool.Pool
 	hub    *hub
+	turns  []*Turns
 	mu     sync.Mutex
 	closed bool
 }
 
 // New makes the engine. Work begins with Start.
 func New(ctx context.Context, db *sqldb.DB, r *Registry, log *slog.Logger) (*Engine, error) {
-	e := &Engine{db: db}
+	e := &Engine{db: db, turns: r.turns}
 	config := &river.Config{
 		Workers: r.workers, Queues: r.queues, PeriodicJobs: r.periodic,
 		JobTimeout: DefaultTimeout, RescueStuckJobsAfter: rescueAfter,
@@ -118,6 +119,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.closed = true
+	for _, t := range e.turns {
+		t.close()
+	}
 	err := e.stop(ctx)
 	if e.pool != nil {
 		e.pool.Close()

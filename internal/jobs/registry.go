@@ -35,6 +35,7 @@ type Registry struct {
 	workers  *river.Workers
 	queues   map[string]river.QueueConfig
 	periodic []*river.PeriodicJob
+	turns    []*Turns
 }
 
 // NewRegistry returns an empty registry with the queue "default".
@@ -47,6 +48,21 @@ func NewRegistry() *Registry {
 // Queue adds a queue that runs at most workers jobs at once per process.
 func (r *Registry) Queue(name string, workers int) {
 	r.queues[name] = river.QueueConfig{MaxWorkers: workers}
+}
+
+// QueueByTurns is Queue for work that waits for others: handlers enter the
+// pool of so many places, which shares them between users and remotes. The
+// queue runs as many jobs more as may wait there.
+func (r *Registry) QueueByTurns(name string, places int) *Turns {
+	r.Queue(name, places*(1+roomPerPlace))
+	return r.Turns(places)
+}
+
+// Turns makes a pool that closes when the engine stops.
+func (r *Registry) Turns(places int) *Turns {
+	t := NewTurns(places)
+	r.turns = append(r.turns, t)
+	return t
 }
 
 // Periodic inserts the job at every interval, once for all processes, and at

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 	"unicode"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	queue   = "mail"
-	workers = 4 // servers dislike more connections at once
+	queue  = "mail"
+	places = 4 // servers dislike more connections at once
 
 	firstRetry = 5 * time.Second
 	lastRetry  = 5 * time.Minute
@@ -42,7 +43,7 @@ func (sweepArgs) Kind() string { return "mail.sweep" }
 
 // Register adds the area's jobs.
 func (s *Service) Register(r *jobs.Registry) {
-	r.Queue(queue, workers)
+	s.turns = r.QueueByTurns(queue, places)
 	jobs.Handle(r, jobs.Limits{}, func(ctx context.Context, j *jobs.Job[sendArgs]) error { return s.send(ctx, j.Args.MailID) })
 	jobs.Handle(r, jobs.Limits{}, func(ctx context.Context, _ *jobs.Job[sweepArgs]) error { return s.sweep(ctx) })
 	r.Periodic("mail.sweep", time.Hour, sweepArgs{}, jobs.Options{Unique: true})
@@ -63,6 +64,13 @@ func (s *Service) send(ctx context.Context, id int64) error {
 	if s.Now().UnixMilli() >= row.ExpiresAt {
 		return s.finish(ctx, row, errExpired)
 	}
+	// All letters go to one server, so turns are by user alone; those that
+	// belong to no user take them by address.
+	done, away := s.turns.Enter(ctx, turnOf(row), "")
+	if done == nil {
+		return jobs.Snooze(away)
+	}
+	defer done()
 	envelope, err := s.open(row)
 	if err != nil {
 		return err
@@ -72,6 +80,16 @@ func (s *Service) send(ctx context.Context, id int64) error {
 		return s.finish(ctx, row, err)
 	}
 	return s.postpone(ctx, row, err)
+}
+
+// turnOf is whose turn the letter takes: a user's, or that of its address.
+func turnOf(row queuedMailRow) int64 {
+	if row.UserID != 0 {
+		return row.UserID
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(row.Recipient)) // never fails
+	return -int64(sum.Sum64() >> 1)         //nolint:gosec // fits: one bit less
 }
 
 func (s *Service) open(row queuedMailRow) (*Envelope, error) {

@@ -59,11 +59,12 @@ type Deps struct {
 // Service sends e-mail. Make one with NewService.
 type Service struct {
 	Deps
-	jobs Inserter
+	jobs  Inserter
+	turns *jobs.Turns
 }
 
 // NewService returns the area's service; UseJobs completes it.
-func NewService(d Deps) *Service { return &Service{Deps: d} }
+func NewService(d Deps) *Service { return &Service{Deps: d, turns: jobs.NewTurns(places)} }
 
 // UseJobs sets the engine, which can only be made after Register.
 func (s *Service) UseJobs(j Inserter) { s.jobs = j }

@@ -29,6 +29,7 @@ var ways = map[ratelimit.Rule]way{
 	ratelimit.ResetsAtAddress: act, ratelimit.ResetsOfAccount: act, ratelimit.ResetsFromAddress: act, ratelimit.ResetsFromKnown: act,
 	ratelimit.ApprovalLetters: act, ratelimit.ChallengesFromAddress: act, ratelimit.ChallengesOfUser: act,
 	ratelimit.AttemptsFromAddress: act, ratelimit.AttemptsOfUser: act, ratelimit.NameChecksOfUser: act, ratelimit.KeysOfDevice: act, ratelimit.FailuresOfDevice: act,
+	ratelimit.IssuesOfUser: act, ratelimit.WebhookTriesOfUser: act, ratelimit.RegistersOfUser: act, ratelimit.NewAccountsOfUser: act,
 }
 
 // TestEveryLimitHoldsInABurst releases many attempts at once at every limit of

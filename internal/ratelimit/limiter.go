@@ -81,6 +81,16 @@ func (l *Limiter) count(ctx context.Context, tx *sqldb.Tx, hits []Hit) ([]counte
 	return done, nil
 }
 
+// Used tells how many hits the present window has.
+func (l *Limiter) Used(ctx context.Context, h Hit) (int64, error) {
+	var n, ends int64
+	err := l.db.Reader().QueryRowContext(ctx, peekSQL, h.bucket(), l.now().UnixMilli()).Scan(&n, &ends)
+	if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
+		return 0, fmt.Errorf("read a limit: %w", err)
+	}
+	return n, nil
+}
+
 // Peek reports, without counting, whether one of the hits would be refused, with
 // the error of CountIn.
 func (l *Limiter) Peek(ctx context.Context, hits ...Hit) error {

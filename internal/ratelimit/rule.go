@@ -32,6 +32,10 @@ const (
 	KeysOfDevice                  // other keys of a known device, which wait for its owner
 	FailuresOfDevice              // that it reports of its installs
 	NameChecksOfUser              // look-ups of records that a user asks for
+	IssuesOfUser                  // attempts to issue that a user starts
+	WebhookTriesOfUser            // tests and redeliveries
+	RegistersOfUser               // of ACME accounts by hand
+	NewAccountsOfUser             // at one public authority
 	pastLastRule
 )
 
@@ -46,6 +50,7 @@ func (r Rule) name() string {
 		AttemptsFromAddress: "provider.attempt.address", AttemptsOfUser: "provider.attempt.user",
 		DeviceCodesFromAddress: "devices.code", DeviceStartsFromAddress: "devices.start", RefreshesAgain: "devices.refresh-again",
 		KeysOfDevice: "devices.newkey", FailuresOfDevice: "devices.failure", NameChecksOfUser: "names.checks",
+		IssuesOfUser: "issue.user", WebhookTriesOfUser: "webhook.tries", RegistersOfUser: "acme.register", NewAccountsOfUser: "acme.accounts",
 	}[r]
 }
 

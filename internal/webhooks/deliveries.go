@@ -50,6 +50,9 @@ func (s *Service) Redeliver(ctx context.Context, userID, webhookID, deliveryID i
 		if !hook.enabled {
 			return fault.Conflict("%s", disabledSentence)
 		}
+		if err := s.try(ctx, tx, userID); err != nil {
+			return err
+		}
 		now := s.now().UnixMilli()
 		if d.Status == StatusPending {
 			err = New(tx).hastenDelivery(ctx, hastenDeliveryParams{ID: deliveryID, NextAttemptAt: now})
@@ -86,6 +89,9 @@ func (s *Service) Test(ctx context.Context, userID, webhookID int64) (d Delivery
 		}
 		id, err := New(tx).pendingTest(ctx, webhookID)
 		if fresh = sqldb.Is(err, sqldb.ErrNotFound); fresh {
+			if err := s.try(ctx, tx, userID); err != nil {
+				return err
+			}
 			id, err = s.enqueue(ctx, tx, hook, EventTest, Event{UserID: userID})
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	// a server that is told to stop loses patience.
 	handOut  = 15 * time.Second
 	leaseFor = 30 * time.Second
-	runLimit = 45 * time.Second
+	runLimit = 60 * time.Second // with the wait for a turn
 )
 
 // run is one execution of a drain job.
@@ -53,6 +54,18 @@ func (s *Service) drain(ctx context.Context, args drainArgs) error {
 		return jobs.Snooze(time.Second)
 	}
 	defer s.leave(args.WebhookID)
+	target, err := New(s.db.Reader()).drained(ctx, drainedParams(args))
+	if sqldb.Is(err, sqldb.ErrNotFound) {
+		return nil // deleted, or planned anew
+	}
+	if err != nil {
+		return fmt.Errorf("read webhook %d: %w", args.WebhookID, err)
+	}
+	done, away := s.turns.Enter(ctx, target.UserID, host(target.Url))
+	if done == nil {
+		return jobs.Snooze(away)
+	}
+	defer done()
 	r, wait, err := s.claim(ctx, args)
 	switch {
 	case err != nil:
@@ -63,6 +76,15 @@ func (s *Service) drain(ctx context.Context, args drainArgs) error {
 		return nil
 	}
 	return r.deliver(ctx)
+}
+
+// host names the receiver that the work will wait for.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func (s *Service) enter(webhookID int64) bool {

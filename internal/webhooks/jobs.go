@@ -11,9 +11,9 @@ import (
 
 const (
 	queue = "webhooks"
-	// workers is how many webhooks one process drains at a time. Most of the
-	// time is waiting, so that many slow receivers delay no quick one.
-	workers = 200
+	// places is how many webhooks one process drains at a time. Most of the time
+	// is waiting for receivers.
+	places = 200
 
 	sweepEvery   = time.Minute
 	overdueAfter = 3 * time.Minute // no job of ours is late by so much
@@ -46,7 +46,7 @@ func (pruneArgs) Kind() string { return "webhooks.prune" }
 
 // Register adds the jobs of the area.
 func (s *Service) Register(r *jobs.Registry) {
-	r.Queue(queue, workers)
+	s.turns = r.QueueByTurns(queue, places)
 	jobs.Handle(r, jobs.Limits{Timeout: runLimit, Retry: retryJob}, func(ctx context.Context, j *jobs.Job[drainArgs]) error {
 		return s.drain(ctx, j.Args)
 	})

@@ -109,6 +109,10 @@ UPDATE webhook_deliveries SET next_attempt_at = $3 WHERE webhook_deliveries.id =
 -- name: plan :exec
 UPDATE service_webhooks SET drain_token = $2, drain_due = $3 WHERE id = $1;
 
+-- Whose webhook a job is to drain, unless another job is planned for it.
+-- name: drained :one
+SELECT user_id, url FROM service_webhooks WHERE id = @webhook_id AND drain_token = @token;
+
 -- name: lease :exec
 UPDATE service_webhooks SET lease_holder = $2, lease_until = $3 WHERE id = $1;
 

@@ -74,6 +74,28 @@ func (q *Queries) disable(ctx context.Context, arg disableParams) error {
 	return err
 }
 
+const drained = `-- name: drained :one
+SELECT user_id, url FROM service_webhooks WHERE id = $1 AND drain_token = $2
+`
+
+type drainedParams struct {
+	WebhookID int64
+	Token     int64
+}
+
+type drainedRow struct {
+	UserID int64
+	Url    string
+}
+
+// Whose webhook a job is to drain, unless another job is planned for it.
+func (q *Queries) drained(ctx context.Context, arg drainedParams) (drainedRow, error) {
+	row := q.db.QueryRowContext(ctx, drained, arg.WebhookID, arg.Token)
+	var i drainedRow
+	err := row.Scan(&i.UserID, &i.Url)
+	return i, err
+}
+
 const dueDeliveries = `-- name: dueDeliveries :many
 SELECT id, event, cert_id, issue_history_id, body, attempts FROM webhook_deliveries
 WHERE webhook_id = $1 AND status = 'PENDING' AND next_attempt_at > 0 AND next_attempt_at <= $2

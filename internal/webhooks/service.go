@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"certharbor.dev/certharbor/internal/fault"
 	"certharbor.dev/certharbor/internal/jobs"
 	"certharbor.dev/certharbor/internal/outbound"
+	"certharbor.dev/certharbor/internal/ratelimit"
 	"certharbor.dev/certharbor/internal/seal"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/web"
@@ -54,23 +56,30 @@ type Deps struct {
 	// that does it. Nil: it stands in the record and in the audit log alone.
 	Tell   func(ctx context.Context, tx *sqldb.Tx, d Disabled) error
 	StepUp StepUp // nil: not asked
+	// Quota refuses a user who has too many webhooks. Nil: nobody has.
+	Quota func(ctx context.Context, tx *sqldb.Tx, userID int64) error
+	// Limiter bounds how often a user tests and redelivers. Nil: nothing does.
+	Limiter *ratelimit.Limiter
 }
 
 // Service owns the webhooks and their deliveries.
 type Service struct {
-	db     *sqldb.DB
-	audit  *audit.Log
-	log    *slog.Logger
-	now    func() time.Time
-	keys   *seal.Keyring
-	jobs   Inserter
-	tell   func(context.Context, *sqldb.Tx, Disabled) error
-	stepUp StepUp
-	guard  *outbound.Guard
-	client *http.Client
-	random func() float64 // in [0, 1), for the jitter
-	node   string         // names this process as the holder of leases
+	db      *sqldb.DB
+	audit   *audit.Log
+	log     *slog.Logger
+	now     func() time.Time
+	keys    *seal.Keyring
+	jobs    Inserter
+	tell    func(context.Context, *sqldb.Tx, Disabled) error
+	stepUp  StepUp
+	quota   func(context.Context, *sqldb.Tx, int64) error
+	limiter *ratelimit.Limiter
+	guard   *outbound.Guard
+	client  *http.Client
+	random  func() float64 // in [0, 1), for the jitter
+	node    string         // names this process as the holder of leases
 
+	turns   *jobs.Turns
 	mu      sync.Mutex
 	running map[int64]struct{} // webhooks that this process drains now
 }
@@ -81,9 +90,9 @@ func NewService(d Deps) *Service {
 		d.Outbound.Timeout = attemptTimeout
 	}
 	s := &Service{
-		db: d.DB, audit: d.Audit, log: d.Log, now: d.Now, keys: d.Keys, jobs: d.Jobs, tell: d.Tell, stepUp: d.StepUp,
+		db: d.DB, audit: d.Audit, log: d.Log, now: d.Now, keys: d.Keys, jobs: d.Jobs, tell: d.Tell, quota: d.Quota, limiter: d.Limiter, stepUp: d.StepUp,
 		guard: outbound.NewGuard(d.Outbound.AllowCIDRs, d.Outbound.AllowPorts...), client: outbound.New(d.Outbound),
-		random: rand.Float64, node: seal.NewToken("node_", 12), running: map[int64]struct{}{},
+		random: rand.Float64, node: seal.NewToken("node_", 12), running: map[int64]struct{}{}, turns: jobs.NewTurns(places),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -106,8 +115,27 @@ func (s *Service) fresh(ctx context.Context) error {
 // UseJobs sets the engine, which can only be made after Register.
 func (s *Service) UseJobs(j Inserter) { s.jobs = j }
 
-// maxWebhooks bounds what one issuance has to write.
-const maxWebhooks = 1000
+// maxTries is how many tests and redeliveries a user may ask for in an hour.
+const maxTries = 120
+
+// try counts a test or redelivery.
+func (s *Service) try(ctx context.Context, tx *sqldb.Tx, userID int64) error {
+	if s.limiter == nil {
+		return nil
+	}
+	return s.limiter.CountIn(ctx, tx, ratelimit.Hit{
+		Rule: ratelimit.WebhookTriesOfUser, Key: strconv.FormatInt(userID, 10), Max: maxTries, Window: time.Hour,
+	})
+}
+
+// Count tells how many webhooks the user has.
+func (s *Service) Count(ctx context.Context, q sqldb.Querier, userID int64) (int64, error) {
+	n, err := New(q).countWebhooks(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("count webhooks: %w", err)
+	}
+	return n, nil
+}
 
 // Create makes a webhook. warnings tell how the input was understood. A person
 // needs a fresh proof (5034).
@@ -121,12 +149,10 @@ func (s *Service) Create(ctx context.Context, userID int64, in Input) (w Webhook
 	}
 	err = s.db.InTx(ctx, func(tx *sqldb.Tx) error {
 		q := New(tx)
-		n, err := q.countWebhooks(ctx, userID)
-		if err != nil {
-			return fmt.Errorf("count webhooks: %w", err)
-		}
-		if n >= maxWebhooks {
-			return fault.Conflict("You have %d webhooks, the most there may be; delete one first.", n)
+		if s.quota != nil {
+			if err := s.quota(ctx, tx, userID); err != nil {
+				return err
+			}
 		}
 		id, err := q.insertWebhook(ctx, insertWebhookParams{
 			UserID: userID, Url: c.url, EventKey: EventIssued, Secret: []byte{}, ScopeType: c.scope.Type,
