@@ -69,9 +69,10 @@ func (v *visit) session(c app.Config) []needle {
 		RefreshToken string `json:"refresh_token"`
 	}
 	v.do("refresh", "POST", "/auth/refresh", map[string]any{"refresh_token": registered.Session.RefreshToken}, 200).data(t, &renewed)
-	v.do("second refresh", "POST", "/auth/refresh", map[string]any{"refresh_token": registered.Session.RefreshToken}, 401)
 	v.do("garbage refresh", "POST", "/auth/refresh", map[string]any{"refresh_token": "rt_canary-garbage-token-5b"}, 401)
 	self := v.as("", renewed.AccessToken)
+	self.do("first use of the renewed pair", "GET", "/apiv1/devices/self/install-config", nil, 200)
+	v.do("second refresh", "POST", "/auth/refresh", map[string]any{"refresh_token": registered.Session.RefreshToken}, 401)
 
 	alice.accountAndHook()
 	exported := alice.certificate(registered.Device.ID, self)

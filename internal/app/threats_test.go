@@ -93,7 +93,7 @@ func TestMassAssignment(t *testing.T) {
 				continue
 			}
 			for name, value := range extra {
-				if o.body.Properties[name] != nil {
+				if o.body.Properties[strings.ToLower(name)] != nil {
 					continue
 				}
 				body := maps.Clone(object)
