@@ -44,6 +44,12 @@ var boundsOfCode = []struct{ folder, constant, row string }{
 	{"feed", "maxOfDevice", "Long polls of one device that wait"},
 	{"app", "defaultConnections", "Connections on all listeners"},
 	{"app", "strangersConnections", "Connections of one address"},
+	{"names", "maxHeld", "Claims on names of a user"},
+	{"names", "maxPending", "Names of a user that wait for a record"},
+	{"names", "maxGrants", "Grants on a name"},
+	{"names", "checksAnHour", "Look-ups of records that a user asks for"},
+	{"names", "checkBatch", "Re-checks of records in a sweep"},
+	{"authdns", "maxServers", "Name servers of a zone"},
 	{"sqldb", "maxLog", "SQLite's write-ahead log"},
 }
 

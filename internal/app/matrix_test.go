@@ -37,7 +37,7 @@ func newMatrix(t *testing.T, db sqldb.Config) *matrix {
 	t.Helper()
 	m := &matrix{clock: &skew{}, made: map[string]*apiKey{}, imported: map[*resident]string{}, seen: map[string][]observation{}}
 	c := settings(t, db)
-	c.Limits = []string{"resets-per-account=100000/1h", "resets-per-address=100000/1h"}
+	c.Limits = []string{"resets-per-account=100000/1h", "resets-per-account-total=100000/1h", "resets-per-address=100000/1h"}
 	withProviders(t, &c)
 	m.world = newWorldWith(t, c, app.Options{Now: m.clock.now})
 	m.db = m.database()

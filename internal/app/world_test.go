@@ -23,6 +23,7 @@ type world struct {
 	alice, bob *resident
 	admin      *resident // an administrator with a fresh passkey
 	ward       string    // the id of the user whom the administrator looks after
+	wardsName  string    // the id of a name of theirs
 	postgres   bool      // the second engine: what no database sees need not be sent again
 }
 
@@ -51,6 +52,10 @@ func newWorldWith(t *testing.T, c app.Config, options app.Options) *world {
 		w.admin.do("POST", o.path, map[string]any{"email": "ward@example.org"}, 201).data(t, &made)
 		w.ward = strconv.FormatInt(made.ID, 10)
 	}
+	ward := &resident{caller: &caller{p: p}, ids: map[string]string{}}
+	ward.UserID, _ = strconv.ParseInt(w.ward, 10, 64)
+	w.name(ward)
+	w.wardsName = ward.ids["name_id"]
 	w.alice = w.settle("alice@example.org", publicID(0xa))
 	w.bob = w.settle("bob@example.org", publicID(0xb))
 	return w
@@ -177,6 +182,9 @@ func (w *world) fill(o *operation, ids map[string]string) string {
 		id, ok := ids[strings.Trim(place, "{}")]
 		if place == "{user_id}" && o.rule.TakesAdmins() && (id == w.alice.ids["user_id"] || id == w.bob.ids["user_id"]) {
 			id = w.ward
+		}
+		if place == "{name_id}" && o.rule.TakesAdmins() && (id == w.alice.ids["name_id"] || id == w.bob.ids["name_id"]) {
+			id = w.wardsName
 		}
 		if !ok {
 			w.t.Fatalf("%s: nothing is known for %s; add a step that makes one to world_test.go", o.line(), place)

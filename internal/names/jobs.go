@@ -14,8 +14,10 @@ import (
 const (
 	sweepEvery = time.Minute
 	// checkBatch of one sweep, and of one user in it; checkLook are read.
-	checkBatch, checkOfUser, checkLook = 20, 2, 500
-	cleanBatch                         = 200
+	checkBatch  = 20
+	checkOfUser = 2
+	checkLook   = 500
+	cleanBatch  = 200
 	// patience with a record that is gone, before renewals stop.
 	patience = 30 * 24 * time.Hour
 	// staleAge of a name that nobody proved.
