@@ -58,6 +58,16 @@ func origin(u *url.URL) string {
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
+// SameOrigin tells whether two https addresses belong to one host and port.
+func SameOrigin(a, b string) bool {
+	one, err := checkURL(a)
+	if err != nil {
+		return false
+	}
+	other, err := checkURL(b)
+	return err == nil && origin(one) == origin(other)
+}
+
 // mediaType is the Content-Type without its parameters, in lower case.
 func mediaType(header http.Header) string {
 	value, _, _ := strings.Cut(header.Get("Content-Type"), ";")

@@ -50,8 +50,11 @@ func (a *attempt) claimNames(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil {
 		return fmt.Errorf("read challenges of issuance %d: %w", a.row.ID, err)
 	}
-	attempt := names.Attempt{
-		Order: o, IssuanceID: a.row.ID, Directory: a.account.DirectoryURL, BuiltIn: acmeaccounts.BuiltIn(a.account.DirectoryURL),
+	attempt := names.Attempt{Order: o, IssuanceID: a.row.ID}
+	// The account may have moved since the order was placed: only the CA that
+	// validates vouches for a name.
+	if acme.SameOrigin(a.row.OrderUrl, a.account.DirectoryURL) {
+		attempt.Directory, attempt.BuiltIn = a.account.DirectoryURL, acmeaccounts.BuiltIn(a.account.DirectoryURL)
 	}
 	for _, row := range rows {
 		attempt.Validated = append(attempt.Validated, domainName(row.Name))
