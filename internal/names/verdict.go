@@ -57,7 +57,10 @@ type rules struct {
 // decide judges one name. held are the claims in the name's registrable domain,
 // and the user's own clashes.
 func (r rules) decide(name string, who asker, held []holding) verdict {
-	if r.reserved.Has(name) && !who.admin {
+	if r.reserved.Has(name) {
+		if who.admin { // whoever holds the domain around it
+			return verdictFree
+		}
 		return verdictReserved
 	}
 	if nearest, ok := nearestOf(name, held); ok {

@@ -45,6 +45,7 @@ func TestVerdicts(t *testing.T) {
 		{"its wildcard", open, "*.example.org", asker{userID: bob}, nil, verdictReserved},
 		{"beside it", open, "www.example.org", asker{userID: bob}, nil, verdictFree},
 		{"this server's host, to an administrator", open, "certs.example.org", asker{userID: bob, admin: true}, nil, verdictFree},
+		{"this server's host, to an administrator, though the domain is another's", open, "certs.example.org", asker{userID: carol, admin: true}, []holding{hold(bob, "example.org")}, verdictFree},
 		{"this server's host, though held", open, "certs.example.org", asker{userID: bob}, []holding{hold(bob, "example.org")}, verdictReserved},
 		{"this server's zone", open, "x.acme.example.net", asker{userID: bob}, nil, verdictReserved},
 		{"the wildcard over its zone", open, "*.example.net", asker{userID: bob}, nil, verdictReserved},
