@@ -5,12 +5,9 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/argon2"
-
-	"certharbor.dev/certharbor/internal/fault"
 )
 
 // waitingPerSlot bounds the queue for hashing: at 30 to 40 ms a hash the last
@@ -20,10 +17,9 @@ const waitingPerSlot = 256
 // passwords hashes. Hashing takes a core for 30 to 40 ms and 19 MiB, so only so
 // many run at once and the others wait their turn.
 type passwords struct {
-	slots   chan struct{}
-	waiting atomic.Int64
-	log     *slog.Logger
-	derive  func(password, salt []byte, time, memory uint32, threads uint8, keyLen uint32) []byte
+	line   *line
+	log    *slog.Logger
+	derive func(password, salt []byte, time, memory uint32, threads uint8, keyLen uint32) []byte
 }
 
 // newPasswords runs at most slots hashes at once; 0 means half of the cores, so
@@ -32,7 +28,8 @@ func newPasswords(slots int, log *slog.Logger) *passwords {
 	if slots <= 0 {
 		slots = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	return &passwords{slots: make(chan struct{}, slots), log: log, derive: argon2.IDKey}
+	l := &line{free: slots, most: slots * waitingPerSlot, waiting: map[string][]*waiter{}}
+	return &passwords{line: l, log: log, derive: argon2.IDKey}
 }
 
 // rest is the part of its time for which a slot stays empty while others wait
@@ -42,26 +39,19 @@ const rest = 4
 
 // enter waits for a slot, at most until ctx ends; leave gives it back.
 func (p *passwords) enter(ctx context.Context) (leave func(), err error) {
-	if p.waiting.Add(1) > int64(cap(p.slots)*waitingPerSlot) {
-		p.waiting.Add(-1)
-		return nil, fault.Unavailable(2*time.Second, "Too many sign-ins at once; try again in a moment.", nil)
+	if err := p.line.enter(ctx, addressKey(ctx)); err != nil {
+		return nil, err
 	}
-	defer p.waiting.Add(-1)
-	select {
-	case p.slots <- struct{}{}:
-		begin := time.Now()
-		return func() { p.leave(time.Since(begin)) }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	begin := time.Now()
+	return func() { p.leave(time.Since(begin)) }, nil
 }
 
 func (p *passwords) leave(taken time.Duration) {
-	if p.waiting.Load() == 0 {
-		<-p.slots
+	if !p.line.crowded() {
+		p.line.leave()
 		return
 	}
-	time.AfterFunc(taken/rest, func() { <-p.slots })
+	time.AfterFunc(taken/rest, p.line.leave)
 }
 
 // hash gives the PHC string under which the password is stored. before, unless
@@ -95,7 +85,7 @@ func (p *passwords) matches(ctx context.Context, password, stored string, spend 
 	defer leave()
 	spent := make(chan error, 1)
 	go func() { spent <- spend() }()
-	if p.waiting.Load() > 0 {
+	if p.line.crowded() {
 		if err := <-spent; err != nil {
 			return false, err
 		}
