@@ -79,7 +79,7 @@ var freshProof = map[string]proofRow{
 
 	"POST U/names":                               {why: "what proves a name is a record, not a session"},
 	"POST U/names/{name_id}/verify":              {why: "what proves a name is a record, not a session"},
-	"DELETE U/names/{name_id}":                   {why: takesAway},
+	"DELETE U/names/{name_id}":                   {bodies: goodBody}, // any other user can have it then
 	"POST U/names/{name_id}/grants":              {bodies: goodBody},
 	"DELETE U/names/{name_id}/grants/{grant_id}": {why: takesAway},
 

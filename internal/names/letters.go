@@ -54,3 +54,11 @@ func releasedLetter(name string) mail.Letter {
 		fmt.Sprintf("An administrator released %s: it is nobody's now. Your certificates for it stay valid; the next one that is issued may claim the name again.", name),
 	}}
 }
+
+func givenBackLetter(name string) mail.Letter {
+	return mail.Letter{Subject: name + " is no longer yours", Paragraphs: []string{
+		fmt.Sprintf("%s was given back in your account: any user of this server who orders a certificate there gets it now.", name),
+		"Your certificates for it stay valid; the next one that is issued may claim the name again. " +
+			"If it was not you, end all of your sessions, change your password, and tell the administrators of this server.",
+	}}
+}

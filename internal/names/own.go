@@ -128,7 +128,8 @@ func (s *Service) Begin(ctx context.Context, userID int64, entry string) (c Clai
 	return c, created, err
 }
 
-// Release gives a name of the user back.
+// Release gives a name of the user back, who needs a fresh proof (5034): the next
+// user who orders there has it, and gets certificates with keys of their own.
 func (s *Service) Release(ctx context.Context, userID, id int64) error {
 	row, err := mine(ctx, s.DB.Reader(), userID, id)
 	if err != nil {
@@ -141,8 +142,16 @@ func (s *Service) Release(ctx context.Context, userID, id int64) error {
 		if row, err = mine(ctx, tx, userID, id); err != nil {
 			return err
 		}
+		if err := s.StepUp.RequireStepUp(ctx, tx); err != nil {
+			return err
+		}
 		if err := s.drop(ctx, tx, &row); err != nil {
 			return err
+		}
+		if row.State == stateHeld {
+			if err := s.tell(ctx, tx, userID, "name-released", givenBackLetter(row.Name)); err != nil {
+				return err
+			}
 		}
 		return s.note(ctx, tx, userID, "name.release", row.Name, nil)
 	})

@@ -2,6 +2,7 @@ package names
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,8 +71,18 @@ func TestProveAName(t *testing.T) {
 		if err := e.s.Release(t.Context(), bob, c.ID); !fault.Is(err, fault.CodeNotFound) {
 			t.Errorf("bob releases it: %v", err)
 		}
+		// Who has the password alone must not make the name free for an account of their own.
+		e.stale = true
+		if err := e.s.Release(t.Context(), alice, c.ID); !fault.Is(err, fault.CodeStepUpRequired) {
+			t.Errorf("without a fresh proof: %v", err)
+		}
+		e.stale = false
+		e.want(bob, KeyTaken, "www.example.com")
 		if err := e.s.Release(t.Context(), alice, c.ID); err != nil {
 			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%d name-released", alice); !slices.Contains(e.letters, want) {
+			t.Errorf("letters: %v", e.letters)
 		}
 		e.want(alice, KeyUnproved, "www.example.com")
 		if got, want := e.actions(alice), []string{"name.begin", "name.claim", "name.release"}; !slices.Equal(got, want) {
