@@ -131,6 +131,9 @@ func (s *Service) Begin(ctx context.Context, userID int64, entry string) (c Clai
 // Release gives a name of the user back, who needs a fresh proof (5034): the next
 // user who orders there has it, and gets certificates with keys of their own.
 func (s *Service) Release(ctx context.Context, userID, id int64) error {
+	if err := s.StepUp.RequireStepUp(ctx, s.DB.Reader()); err != nil {
+		return err
+	}
 	row, err := mine(ctx, s.DB.Reader(), userID, id)
 	if err != nil {
 		return err
@@ -140,9 +143,6 @@ func (s *Service) Release(ctx context.Context, userID, id int64) error {
 			return err
 		}
 		if row, err = mine(ctx, tx, userID, id); err != nil {
-			return err
-		}
-		if err := s.StepUp.RequireStepUp(ctx, tx); err != nil {
 			return err
 		}
 		if err := s.drop(ctx, tx, &row); err != nil {
