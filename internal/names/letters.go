@@ -57,7 +57,7 @@ func releasedLetter(name string) mail.Letter {
 
 func givenBackLetter(name string) mail.Letter {
 	return mail.Letter{Subject: name + " is no longer yours", Paragraphs: []string{
-		fmt.Sprintf("%s was given back in your account: any user of this server who orders a certificate there gets it now.", name),
+		name + " was given back in your account: any user of this server who orders a certificate there gets it now.",
 		"Your certificates for it stay valid; the next one that is issued may claim the name again. " +
 			"If it was not you, end all of your sessions, change your password, and tell the administrators of this server.",
 	}}
