@@ -16,11 +16,16 @@ import (
 // syscalls that make writes durable. SQLite here uses fsync alone.
 const syncs = "fsync,fdatasync,sync_file_range,msync"
 
-// failingSyncs starts a server whose n-th and every further sync fails in each
-// thread. The trace is written to a file.
-func failingSyncs(t *testing.T, n int, trace string) []string {
+// failingSyncs starts a server whose n-th and every further sync of these files
+// fails in each thread. The trace is written to a file. Other files, such as the
+// stamp of the audit log, hold nothing that is acknowledged.
+func failingSyncs(t *testing.T, n int, trace string, files ...string) []string {
 	t.Helper()
-	return []string{"strace", "-f", "--seccomp-bpf", "-qq", "-ttt", "-o", trace, "-e", "trace=" + syncs, "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", n)}
+	command := []string{"strace", "-f", "--seccomp-bpf", "-qq", "-ttt", "-o", trace, "-e", "trace=" + syncs, "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", n)}
+	for _, file := range files {
+		command = append(command, "-P", file)
+	}
+	return command
 }
 
 // needStrace fails the test where it could only seem to pass.
@@ -57,6 +62,7 @@ func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	data := t.TempDir()
+	database := filepath.Join(data, "certharbor.db")
 	l := newLedger()
 	s := serve(t, setup{data: data})
 	var all []*writer
@@ -66,7 +72,7 @@ func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 	s.stop()
 	for _, n := range []int{1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50} {
 		trace := filepath.Join(t.TempDir(), "trace")
-		s := launch(t, setup{data: data, wrapper: failingSyncs(t, n, trace)})
+		s := launch(t, setup{data: data, wrapper: failingSyncs(t, n, trace, database, database+"-wal")})
 		served := s.await()
 		if served {
 			l.untilBroken(t, s, all)
@@ -94,7 +100,7 @@ func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 		}
 	}
 	l.failedCheckpoint(t, data, all)
-	checkDatabase(t, filepath.Join(data, "certharbor.db"))
+	checkDatabase(t, database)
 }
 
 // failedCheckpoint lets only the syncs of the database file fail, which SQLite
@@ -102,8 +108,7 @@ func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
 func (l *ledger) failedCheckpoint(t *testing.T, data string, all []*writer) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	wrapper := append(failingSyncs(t, 1, trace), "-P", filepath.Join(data, "certharbor.db"))
-	s := serve(t, setup{data: data, wrapper: wrapper})
+	s := serve(t, setup{data: data, wrapper: failingSyncs(t, 1, trace, filepath.Join(data, "certharbor.db"))})
 	before := l.count()
 	l.untilBroken(t, s, all)
 	if code := s.wait(); code != 1 || !strings.Contains(s.log.String(), "certharbor: the disk failed") || l.count() == before {
