@@ -81,9 +81,10 @@ func (s *Service) lookUp(ctx context.Context, token, host string) (answersRow, e
 		return answersRow{}, fault.NotFound("challenge")
 	}
 	if name, problem := names.Normal(host); problem == "" && strings.Contains(name, ".") {
-		// A name that another user holds is answered for that user alone.
+		// A name that another user holds is answered for that user alone, and a
+		// public one that is yet to be proved for nobody.
 		err := s.Names.Check(ctx, s.DB.Reader(), names.Order{UserID: rows[0].UserID, Names: []string{name}, Existing: true})
-		if f := fault.As(err); f != nil && f.Key == names.KeyTaken && net.ParseIP(name) == nil {
+		if f := fault.As(err); f != nil && net.ParseIP(name) == nil && (f.Key == names.KeyTaken || f.Key == names.KeyUnproved && names.Listed(name)) {
 			return answersRow{}, fault.NotFound("challenge")
 		}
 		if err != nil && !names.Refused(err) {

@@ -204,6 +204,27 @@ func TestAnswersForAnotherHost(t *testing.T) {
 	}
 }
 
+// Where names are to be proved, one that is not is answered for nobody, by
+// whatever token; a proxy's inner name still is.
+func TestAnswersForUnprovedHosts(t *testing.T) {
+	t.Parallel()
+	w, _ := hostileWorld(t, dbtest.SQLite(t))
+	n := w.quiet()
+	i := n.trigger(n.addCert("a.example.com"), "")
+	w.exec(`INSERT INTO http01_challenges (token, issuance_id, name, key_authorization, challenge_url, authorization_url) VALUES ('tok', $1, 'a.example.com', 'tok.x', '', '')`, i.ID)
+	w.proved = true
+	n = w.quiet()
+	for host, want := range map[string]int{"a.example.com": 200, "upstream.internal": 200, "10.0.0.5": 200, "www.victim.org": 404} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://x/.well-known/acme-challenge/tok", nil)
+		r.Host = host
+		recorder := httptest.NewRecorder()
+		n.Challenges().ServeHTTP(recorder, r)
+		if recorder.Code != want {
+			t.Errorf("%s: %d, want %d", host, recorder.Code, want)
+		}
+	}
+}
+
 func (w *world) exec(query string, args ...any) {
 	w.t.Helper()
 	err := w.db.InTx(context.WithoutCancel(w.t.Context()), func(tx *sqldb.Tx) error {

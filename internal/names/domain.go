@@ -64,6 +64,9 @@ func listed(name string) bool {
 	return icann || strings.Contains(suffix, ".")
 }
 
+// Listed is listed: no inner name of a network is one.
+func Listed(name string) bool { return listed(name) }
+
 // covers tells whether a claim on the upper name holds for the name.
 func covers(upper, name string) bool {
 	return slices.Contains(path(name), upper)
