@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"certharbor.dev/certharbor/internal/app/apptest"
 	"certharbor.dev/certharbor/internal/sqldb"
 	"certharbor.dev/certharbor/internal/sqldb/dbtest"
 )
@@ -151,11 +152,11 @@ func (n node) wrong() bool {
 func TestForeignKeysAreIndexed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t).Writer()
-	keys := column(t, db, `SELECT m.name || ' ' || group_concat(f."from") FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+	keys := apptest.Column(t, db, `SELECT m.name || ' ' || group_concat(f."from") FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
 		WHERE m.type = 'table' AND m.name NOT LIKE 'river%' GROUP BY m.name, f.id`)
-	indexes := column(t, db, `SELECT m.name || ' ' || (SELECT group_concat(name) FROM (SELECT i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno))
+	indexes := apptest.Column(t, db, `SELECT m.name || ' ' || (SELECT group_concat(name) FROM (SELECT i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno))
 		FROM sqlite_schema m, pragma_index_list(m.name) l WHERE m.type = 'table' AND l.partial = 0`)
-	indexes = append(indexes, column(t, db, `SELECT m.name || ' ' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.pk = 1`)...)
+	indexes = append(indexes, apptest.Column(t, db, `SELECT m.name || ' ' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.pk = 1`)...)
 	if len(keys) < 10 {
 		t.Fatalf("only %d foreign keys", len(keys))
 	}
@@ -164,25 +165,4 @@ func TestForeignKeysAreIndexed(t *testing.T) {
 			t.Errorf("no index begins with the foreign key %s", key)
 		}
 	}
-}
-
-func column(t *testing.T, db *sql.DB, query string) []string {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var list []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, line)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return list
 }

@@ -31,19 +31,23 @@ func TestThreatTable(t *testing.T) {
 			there[folder] = testsOf(t, folder)
 		}
 		if !slices.Contains(there[folder], name) {
-			t.Errorf("there is no %s in internal/%s", name, folder)
+			t.Errorf("there is no %[1]s in internal/%[2]s or test/%[2]s", name, folder)
 		}
 	}
 }
 
 func testsOf(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
-	if len(files) == 0 { // the packages of the agent stand one folder deeper
-		files, err = filepath.Glob(filepath.Join("..", "agent", folder, "*_test.go"))
+	var files []string
+	for _, parent := range []string{"..", filepath.Join("..", "agent"), filepath.Join("..", "..", "test")} {
+		found, err := filepath.Glob(filepath.Join(parent, folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %v, %v", folder, files, err)
+	if len(files) == 0 {
+		t.Fatalf("no tests in a folder %s", folder)
 	}
 	for _, file := range files {
 		source, err := os.ReadFile(file)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"certharbor.dev/certharbor/internal/app"
+	"certharbor.dev/certharbor/internal/app/apptest"
 	"certharbor.dev/certharbor/internal/sqldb"
 )
 
@@ -24,23 +25,23 @@ var staying = map[string]string{
 // deletion can be cancelled.
 func TestDeletedUserLeavesNothing(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, config sqldb.Config) {
-		clock := &skew{}
-		w := newWorldWith(t, settings(t, config), app.Options{Now: clock.now})
-		db := w.database()
+	apptest.OnEach(t, func(t *testing.T, config sqldb.Config) {
+		clock := &apptest.Skew{}
+		w := apptest.NewWorldWith(t, apptest.Settings(t, config), app.Options{Now: clock.Now})
+		db := w.Database()
 		schema := sqliteSchema
-		if w.postgres {
+		if w.Postgres {
 			schema = postgresSchema
 		}
-		path := "/apiv1/admin/users/" + w.alice.ids["user_id"]
-		w.admin.do("DELETE", path, nil, 204)
-		w.alice.do("GET", "/auth/profile", nil, 401)
-		w.admin.do("PATCH", path, map[string]any{"status": "ACTIVE"}, 409)
-		w.admin.do("POST", path+"/cancel-deletion", nil, 204)
-		w.admin.do("PATCH", path, map[string]any{"status": "ACTIVE"}, 200)
-		w.admin.do("DELETE", path+"?reason=left", nil, 204)
-		w.admin.do("DELETE", "/apiv1/admin/users/"+strconv.FormatInt(w.admin.UserID, 10), nil, 409)
-		before := w.seen(t, w.bob)
+		path := "/apiv1/admin/users/" + w.Alice.Ids["user_id"]
+		w.Admin.Do("DELETE", path, nil, 204)
+		w.Alice.Do("GET", "/auth/profile", nil, 401)
+		w.Admin.Do("PATCH", path, map[string]any{"status": "ACTIVE"}, 409)
+		w.Admin.Do("POST", path+"/cancel-deletion", nil, 204)
+		w.Admin.Do("PATCH", path, map[string]any{"status": "ACTIVE"}, 200)
+		w.Admin.Do("DELETE", path+"?reason=left", nil, 204)
+		w.Admin.Do("DELETE", "/apiv1/admin/users/"+strconv.FormatInt(w.Admin.UserID, 10), nil, 409)
+		before := w.Seen(t, w.Bob)
 		naming := func() (tables []string) {
 			t.Helper()
 			for _, line := range schema(t, db) {
@@ -49,7 +50,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 					continue
 				}
 				var n int
-				if err := db.Reader().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+table+" WHERE user_id = $1", w.alice.UserID).Scan(&n); err != nil {
+				if err := db.Reader().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+table+" WHERE user_id = $1", w.Alice.UserID).Scan(&n); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 {
@@ -59,11 +60,11 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 			return slices.Compact(tables)
 		}
 		full := naming()
-		if err := w.app.SweepUsers(t.Context()); err != nil || len(naming()) != len(full) {
+		if err := w.App.SweepUsers(t.Context()); err != nil || len(naming()) != len(full) {
 			t.Fatalf("deleted before its time: %v, %v", naming(), err)
 		}
-		clock.by.Add(int64(7*24*time.Hour + time.Minute))
-		if err := w.app.SweepUsers(t.Context()); err != nil {
+		clock.By.Add(int64(7*24*time.Hour + time.Minute))
+		if err := w.App.SweepUsers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range naming() {
@@ -74,12 +75,12 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 		if len(full) < 8 {
 			t.Errorf("the user was named in few tables: %v", full)
 		}
-		clock.by.Store(0)
-		w.admin.do("GET", path, nil, 404)
-		if after := w.seen(t, w.bob); after != before {
+		clock.By.Store(0)
+		w.Admin.Do("GET", path, nil, 404)
+		if after := w.Seen(t, w.Bob); after != before {
 			t.Errorf("something of another user changed:\nbefore %s\nafter  %s", before, after)
 		}
-		w.verifyAudit()
+		w.VerifyAudit()
 	})
 }
 
@@ -87,18 +88,18 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 // they go on as planned.
 func TestRenewalsOfDisabledUsers(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, config sqldb.Config) {
-		clock := &skew{}
-		w := newWorldWith(t, settings(t, config), app.Options{Now: clock.now})
-		db := w.database()
-		id := w.alice.imported()
-		planned := clock.now().Add(90 * 24 * time.Hour).UnixMilli()
+	apptest.OnEach(t, func(t *testing.T, config sqldb.Config) {
+		clock := &apptest.Skew{}
+		w := apptest.NewWorldWith(t, apptest.Settings(t, config), app.Options{Now: clock.Now})
+		db := w.Database()
+		id := w.Alice.Imported()
+		planned := clock.Now().Add(90 * 24 * time.Hour).UnixMilli()
 		if _, err := db.Writer().ExecContext(t.Context(), "UPDATE certificates SET next_renewal_at = $1 WHERE id = $2", planned, id); err != nil {
 			t.Fatal(err)
 		}
 		next := func() (at int64) {
 			t.Helper()
-			if err := w.app.SweepUsers(t.Context()); err != nil {
+			if err := w.App.SweepUsers(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Reader().QueryRowContext(t.Context(), "SELECT next_renewal_at FROM certificates WHERE id = $1", id).Scan(&at); err != nil {
@@ -106,29 +107,29 @@ func TestRenewalsOfDisabledUsers(t *testing.T) {
 			}
 			return at
 		}
-		path := "/apiv1/admin/users/" + w.alice.ids["user_id"]
-		w.admin.do("PATCH", path, map[string]any{"status": "DISABLED"}, 200)
-		a := w.anonymous().try("POST", "/auth/refresh", map[string]any{"refresh_token": w.alice.device.Refresh})
-		if a.status != 503 || a.header.Get("Retry-After") == "" {
-			t.Errorf("a device's refresh: %d %s", a.status, a.body)
+		path := "/apiv1/admin/users/" + w.Alice.Ids["user_id"]
+		w.Admin.Do("PATCH", path, map[string]any{"status": "DISABLED"}, 200)
+		a := w.Anonymous().Try("POST", "/auth/refresh", map[string]any{"refresh_token": w.Alice.Device.Refresh})
+		if a.Status != 503 || a.Header.Get("Retry-After") == "" {
+			t.Errorf("a device's refresh: %d %s", a.Status, a.Body)
 		}
-		clock.by.Add(int64(29 * 24 * time.Hour))
+		clock.By.Add(int64(29 * 24 * time.Hour))
 		if at := next(); at != planned {
 			t.Errorf("after 29 days: %d, want %d", at, planned)
 		}
-		clock.by.Add(int64(2 * 24 * time.Hour))
+		clock.By.Add(int64(2 * 24 * time.Hour))
 		if at := next(); at >= 0 {
 			t.Errorf("after 31 days: %d", at)
 		}
-		if n := w.entries(db, "action = $1", "user.hold_renewals"); len(n) != 1 {
+		if n := w.Entries(db, "action = $1", "user.hold_renewals"); len(n) != 1 {
 			t.Errorf("recorded %d times", len(n))
 		}
-		users, done, err := app.Users(t.Context(), w.config)
+		users, done, err := app.Users(t.Context(), w.Config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer done()
-		if err := users.EnableUser(t.Context(), w.alice.UserID); err != nil {
+		if err := users.EnableUser(t.Context(), w.Alice.UserID); err != nil {
 			t.Fatal(err)
 		}
 		if at := next(); at != planned {
