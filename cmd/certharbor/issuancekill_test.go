@@ -17,8 +17,8 @@ import (
 
 const (
 	issuanceKills = 20
-	atOnce        = 2 // issuances per round
-	resumeWithin  = 5 * time.Second
+	atOnce        = 2                // issuances per round
+	resumeWithin  = 45 * time.Second // well below the minutes after which the job engine by itself looks for jobs of the dead
 )
 
 // issuer is the scene: a server that is killed, its authority, its receiver.

@@ -91,7 +91,7 @@ func TestHostileAnswersAtEveryStep(t *testing.T) {
 // visitAll makes every step once, so that each is asked.
 func visitAll(t *testing.T, f *flow) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, step := range []func(context.Context) error{f.register, f.placeOrder, f.authorize, f.look, f.finalize} {
 		if err := step(ctx); err != nil {

@@ -36,7 +36,7 @@ func pebbleFlow(t testing.TB, opts acmetest.Options, names ...string) (*acmetest
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -66,7 +66,7 @@ func respond(t *testing.T, ca *acmetest.Server) *responder {
 // obtain registers a new account and gets a certificate for names over HTTP-01.
 func obtain(t *testing.T, ca *acmetest.Server, solver *responder, names ...string) ([]*x509.Certificate, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 
 	roots := x509.NewCertPool()

@@ -72,7 +72,7 @@ func TestKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for listening(directory) {
 		select {

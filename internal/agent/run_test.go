@@ -23,7 +23,7 @@ func (r *rig) running() (stop func()) {
 			if err != nil {
 				r.t.Errorf("run: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			r.t.Fatal("run does not stop")
 		}
 	}

@@ -28,7 +28,7 @@ func start(t *testing.T, db *sqldb.DB, r *jobs.Registry) *jobs.Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			t.Error(err)
@@ -42,7 +42,7 @@ func wait[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("nothing happened in 20 s")
 		panic("unreachable")
 	}

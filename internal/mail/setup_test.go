@@ -64,7 +64,7 @@ func open(t *testing.T, db *sqldb.DB, transport Transport) *post {
 	}
 	p.UseJobs(p.engine)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := p.engine.Stop(ctx); err != nil {
 			t.Error(err)

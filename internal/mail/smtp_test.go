@@ -46,7 +46,7 @@ func TestMailArrives(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		checkMessage(t, m.Data)
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(2 * time.Minute)
 		status, _, _, sealed := p.row(t, id)
 		for status == "QUEUED" && time.Now().Before(deadline) {
 			status, _, _, sealed = p.row(t, id)

@@ -87,7 +87,7 @@ func TestWithoutAMailServer(t *testing.T) {
 		p := apptest.Start(t, c, app.Options{}, nil)
 		p.Anonymous().General(200, "register", "new@example.org", "password", apptest.Password)
 		var found []string
-		apptest.Eventually(t, 20*time.Second, "a file in the outbox", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "a file in the outbox", func() bool {
 			found, _ = filepath.Glob(filepath.Join(c.Data, "outbox", "*.eml"))
 			return len(found) == 1
 		})
@@ -100,7 +100,7 @@ func TestWithoutAMailServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := apptest.ReadLetter(t, string(data)).Code(t)
-		apptest.Eventually(t, 20*time.Second, "the file in the log", func() bool { return strings.Contains(p.Log.String(), filepath.Base(found[0])) })
+		apptest.Eventually(t, 2*time.Minute, "the file in the log", func() bool { return strings.Contains(p.Log.String(), filepath.Base(found[0])) })
 		if regexp.MustCompile(`\b` + code + `\b`).MatchString(p.Log.String()) {
 			t.Error("the code is in the log")
 		}

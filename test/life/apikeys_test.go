@@ -32,7 +32,7 @@ func TestKeyForOneCertificate(t *testing.T) {
 		}
 		var started, history = apptest.Issue{}, []apptest.Issue{}
 		key.Do("POST", one+"/issues", nil, 201).Data(t, &started)
-		apptest.Eventually(t, 30*time.Second, "the issuance by key ends", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "the issuance by key ends", func() bool {
 			key.Do("GET", one+"/issues/history", nil, 200).Data(t, &history)
 			return len(history) == 1 && history[0].Status == "SUCCESS"
 		})

@@ -51,7 +51,7 @@ func newJumpWorld(t *testing.T, certificates int) *jumpWorld {
 		}
 		w.certs = append(w.certs, cert)
 	}
-	apptest.Eventually(t, 20*time.Second, "the webhooks are delivered", func() bool { return w.hook.Count() == certificates })
+	apptest.Eventually(t, 2*time.Minute, "the webhooks are delivered", func() bool { return w.hook.Count() == certificates })
 	return w
 }
 
@@ -70,7 +70,7 @@ func (w *jumpWorld) jump(by time.Duration) {
 	w.By.Store(int64(by))
 	const sweeps = "SELECT COUNT(*) FROM river_job WHERE kind = 'issuance.sweep' AND state = 'completed'"
 	before := w.number(sweeps)
-	apptest.Eventually(w.T, 30*time.Second, "a sweep takes place", func() bool { return w.number(sweeps) > before })
+	apptest.Eventually(w.T, 2*time.Minute, "a sweep takes place", func() bool { return w.number(sweeps) > before })
 }
 
 // A clock that goes wrong by an hour or by more than a year, and comes back,
@@ -124,7 +124,7 @@ func (w *jumpWorld) wellAfterwards(t *testing.T, cursor string) {
 	if done.Status != "SUCCESS" {
 		t.Errorf("%+v", done)
 	}
-	apptest.Eventually(t, 20*time.Second, "a webhook is delivered", func() bool { return w.hook.Count() > delivered })
+	apptest.Eventually(t, 2*time.Minute, "a webhook is delivered", func() bool { return w.hook.Count() > delivered })
 	w.device.Refreshed(t)
 	a := w.device.Do("GET", "/apiv1/devices/self/updates?cursor="+cursor, nil, 200)
 	if !strings.Contains(string(a.Body), "cert.updated") {

@@ -43,14 +43,14 @@ func TestLife(t *testing.T) {
 		if idle.Header.Get("ETag") != `"`+news.Cursor+`"` || idle.Header.Get("X-Poll-Interval") == "" {
 			t.Errorf("204 with %v", idle.Header)
 		}
-		apptest.Eventually(t, 10*time.Second, "the webhook is delivered", func() bool { return hook.Count() == 1 })
+		apptest.Eventually(t, 2*time.Minute, "the webhook is delivered", func() bool { return hook.Count() == 1 })
 		if second := me.Issue(cert); second.Status != "SUCCESS" {
 			t.Fatalf("%+v", second)
 		}
 		if again := device.Install(t, cert); again == first {
 			t.Error("the second issue brought the same serial")
 		}
-		apptest.Eventually(t, 10*time.Second, "the second webhook is delivered", func() bool { return hook.Count() == 2 })
+		apptest.Eventually(t, 2*time.Minute, "the second webhook is delivered", func() bool { return hook.Count() == 2 })
 		me.Do("DELETE", fmt.Sprintf("/apiv1/me/devices/%d/certificates/%d", device.ID, cert), nil, 204)
 		device.Do("GET", materials, nil, 404)
 	})
@@ -86,7 +86,7 @@ func TestFiftyTriggersOneOrder(t *testing.T) {
 			t.Errorf("%d attempts were started: %v", len(started), started)
 		}
 		var history []apptest.Issue
-		apptest.Eventually(t, 30*time.Second, "the issuance ends", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "the issuance ends", func() bool {
 			me.Do("GET", path+"/history", nil, 200).Data(t, &history)
 			return history[0].Status == "SUCCESS"
 		})

@@ -80,7 +80,7 @@ func (m *midway) certificate(name string) int64 {
 // newest; none when the certificate is gone.
 func (m *midway) settled(cert int64) (last apptest.Issue) {
 	m.T.Helper()
-	apptest.Eventually(m.T, 30*time.Second, "the attempt ends", func() bool {
+	apptest.Eventually(m.T, 2*time.Minute, "the attempt ends", func() bool {
 		a := m.me.Try("GET", fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert), nil)
 		if a.Status == 404 {
 			return true
@@ -118,7 +118,7 @@ func TestChangesInTheMiddleOfAnIssuance(t *testing.T) {
 				ca.Always(step, g.answer)
 				var begun apptest.Issue
 				m.me.Do("POST", fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert), nil, 201).Data(t, &begun)
-				apptest.Eventually(t, 30*time.Second, name+" reaches "+string(step), func() bool {
+				apptest.Eventually(t, 2*time.Minute, name+" reaches "+string(step), func() bool {
 					select {
 					case <-g.reached:
 						return true

@@ -182,7 +182,7 @@ func (a *arena) quiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	apptest.Eventually(t, 60*time.Second, "all attempts end", func() bool {
+	apptest.Eventually(t, 2*time.Minute, "all attempts end", func() bool {
 		var n int
 		if err := db.Reader().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM issuances WHERE status IN ('PENDING', 'PROCESSING')").Scan(&n); err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func TestLeaksAreFound(t *testing.T) {
 			me.Webhook()
 			me.Do("POST", "/auth/webauthn/register/options", nil, 200)
 			p.Anonymous().General(200, "register", "new@example.org", "password", apptest.Password)
-			apptest.Eventually(t, 20*time.Second, "a code in the outbox", func() bool {
+			apptest.Eventually(t, 2*time.Minute, "a code in the outbox", func() bool {
 				return len(p.Outbox()) > 0
 			})
 			code := p.Outbox()[0]

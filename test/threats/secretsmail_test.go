@@ -20,7 +20,7 @@ var setupLine = regexp.MustCompile(`(?m)^There is no administrator yet.*#token=(
 func (v *visit) mailed(c app.Config) map[string]string {
 	t := v.t
 	var link []string
-	apptest.Eventually(t, 10*time.Second, "the server prints a setup link", func() bool { // right after it has logged that it serves
+	apptest.Eventually(t, 2*time.Minute, "the server prints a setup link", func() bool { // right after it has logged that it serves
 		link = setupLine.FindStringSubmatch(v.s.Output.String())
 		return link != nil
 	})
@@ -36,7 +36,7 @@ func (v *visit) mailed(c app.Config) map[string]string {
 	var read []string
 	code := func() string {
 		var text string
-		apptest.Eventually(t, 20*time.Second, "a mail in the outbox", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "a mail in the outbox", func() bool {
 			names, _ := filepath.Glob(filepath.Join(c.Data, "outbox", "*.eml"))
 			for _, one := range names {
 				if !slices.Contains(read, one) {

@@ -73,7 +73,7 @@ func (w *ssrfWorld) trouble(name string, account int64) apptest.Issue {
 	var now apptest.Issue
 	w.me.Do("POST", path, nil, 201).Data(w.T, &now)
 	path = fmt.Sprintf("%s/%d", path, now.ID)
-	apptest.Eventually(w.T, 30*time.Second, name+" fails", func() bool {
+	apptest.Eventually(w.T, 2*time.Minute, name+" fails", func() bool {
 		a := w.me.Do("GET", path, nil, 200)
 		w.judge(name, a)
 		a.Data(w.T, &now)
@@ -229,7 +229,7 @@ func TestSSRFByWebhook(t *testing.T) {
 			Attempts  int
 			LastError string `json:"last_error"`
 		}
-		apptest.Eventually(t, 30*time.Second, path+" is tried", func() bool {
+		apptest.Eventually(t, 2*time.Minute, path+" is tried", func() bool {
 			w.me.Do("GET", path+"/deliveries", nil, 200).Data(t, &deliveries)
 			for _, d := range deliveries {
 				if d.Attempts == 0 {
@@ -270,7 +270,7 @@ func TestWebhookRedirects(t *testing.T) {
 		me.Do("POST", "/apiv1/me/service_webhooks", map[string]any{"url": receiver.URL, "secret": apptest.HookSecret}, 201).Data(t, &made)
 		path := fmt.Sprintf("/apiv1/me/service_webhooks/%d", made.ID)
 		me.Do("POST", path+"/test", nil, 201)
-		apptest.Eventually(t, 20*time.Second, "the test is over", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "the test is over", func() bool {
 			a := me.Do("GET", path+"/deliveries", nil, 200)
 			if strings.Contains(string(a.Body), upstream) {
 				t.Errorf("%d: %s", status, a.Body)

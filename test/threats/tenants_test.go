@@ -50,11 +50,11 @@ func TestWebhookScopesOfOthers(t *testing.T) {
 		if done := n.bob.Issue(cert); done.Status != "SUCCESS" {
 			t.Fatalf("%+v", done)
 		}
-		apptest.Eventually(t, 20*time.Second, "bob hears of it", func() bool { return own.Count() == 1 })
+		apptest.Eventually(t, 2*time.Minute, "bob hears of it", func() bool { return own.Count() == 1 })
 		if done := n.alice.Issue(n.alice.Certificate(n.accounts[n.alice], "alice.example.test")); done.Status != "SUCCESS" {
 			t.Fatalf("%+v", done)
 		}
-		apptest.Eventually(t, 20*time.Second, "alice hears of hers", func() bool { return spy.Count() >= 2 })
+		apptest.Eventually(t, 2*time.Minute, "alice hears of hers", func() bool { return spy.Count() >= 2 })
 		for _, event := range spy.Bodies {
 			if event["cert_id"] == float64(cert) || event["user_id"] != float64(n.alice.UserID) {
 				t.Errorf("alice was told %v", event)
@@ -136,7 +136,7 @@ func TestDisabledUserIsOut(t *testing.T) {
 		n.alice.Do("GET", fmt.Sprintf("/apiv1/me/certificates/%d/export?format=pem", cert), nil, 401)
 		for _, path := range []string{"updates?cursor=0-0", fmt.Sprintf("certificates/%d/deploy-materials", cert), "install-config"} {
 			// What another process changes is seen within a second.
-			apptest.Eventually(t, 5*time.Second, path+" is refused", func() bool { return d.Try("GET", "/apiv1/devices/self/"+path, nil).Status == 403 })
+			apptest.Eventually(t, 2*time.Minute, path+" is refused", func() bool { return d.Try("GET", "/apiv1/devices/self/"+path, nil).Status == 403 })
 		}
 		n.Anonymous().Do("POST", "/auth/refresh", map[string]any{"refresh_token": d.Refresh}, 403)
 		n.Anonymous().Do("POST", "/auth/general", map[string]any{"action": "login", "email": "alice@example.org", "password": apptest.Password}, 401)
@@ -169,7 +169,7 @@ func TestWebhookDeletedWhileDelivering(t *testing.T) {
 		me.Do("POST", "/apiv1/me/service_webhooks", map[string]any{"url": other.URL, "secret": apptest.HookSecret}, 201).Data(t, &second)
 		path := func(id int64) string { return fmt.Sprintf("/apiv1/me/service_webhooks/%d", id) }
 		me.Do("POST", path(first.ID)+"/test", nil, 201)
-		apptest.Eventually(t, 20*time.Second, "the receiver is called", func() bool {
+		apptest.Eventually(t, 2*time.Minute, "the receiver is called", func() bool {
 			select {
 			case <-reached:
 				return true
@@ -182,7 +182,7 @@ func TestWebhookDeletedWhileDelivering(t *testing.T) {
 		me.Do("POST", path(first.ID)+"/test", nil, 404)
 		release()
 		me.Do("POST", path(second.ID)+"/test", nil, 201)
-		apptest.Eventually(t, 20*time.Second, "the other is called", func() bool { return other.Count() == 1 })
+		apptest.Eventually(t, 2*time.Minute, "the other is called", func() bool { return other.Count() == 1 })
 		if strings.Contains(p.Log.String(), `"level":"ERROR"`) {
 			t.Error("an error in the log")
 		}

@@ -161,7 +161,7 @@ func (c *Chromium) Call(ctx context.Context, session, method string, params map[
 // Close ends the browser, by force when it takes more than 10 seconds, and
 // returns what it wrote to its standard error.
 func (c *Chromium) Close() string {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	_ = c.Call(ctx, "", "Browser.close", nil, nil) // it may be gone already
 	select {

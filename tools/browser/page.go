@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long a test waits for a page to do something.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Page is a tab of a browser of its own, as a test uses it: whatever fails ends
 // the test.

@@ -12,11 +12,9 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// eventually calls probe until it succeeds, fails for good or the time is over, and returns its last
+// eventually calls probe until it succeeds, fails for good or ctx is done, and returns its last
 // answer. Between calls it waits a little longer each time, 100 ms at most.
-func eventually[T any](ctx context.Context, within time.Duration, probe func() (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
+func eventually[T any](ctx context.Context, probe func() (T, error)) (T, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(wait*3/2, 100*time.Millisecond) {
 		value, err := probe()
 		if err == nil || errors.As(err, new(permanent)) {
@@ -24,7 +22,7 @@ func eventually[T any](ctx context.Context, within time.Duration, probe func() (
 		}
 		select {
 		case <-ctx.Done():
-			return value, fmt.Errorf("gave up after %s: %w", within, err)
+			return value, fmt.Errorf("the time is over: %w", err)
 		case <-time.After(wait):
 		}
 	}

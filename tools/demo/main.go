@@ -14,9 +14,6 @@ import (
 	"time"
 )
 
-// limit is what the whole demo may take once everything is built.
-const limit = 60 * time.Second
-
 func main() {
 	// Children ask the kernel to die with the thread that started them (process.go), which must
 	// therefore live as long as the program: the main thread does.
@@ -34,6 +31,7 @@ func main() {
 func run(ctx context.Context, args []string, ci bool, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	bin := flags.String("bin", "bin", "folder with certharbor and certharbor-agent; the demo's own programs are in its folder demo")
+	limit := flags.Duration("limit", 60*time.Second, "what the whole demo may take once everything is built")
 	lifetime := flags.Duration("lifetime", 36*time.Second, "lifetime of the issued certificates")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read flags: %w", err)
@@ -47,7 +45,7 @@ func run(ctx context.Context, args []string, ci bool, out io.Writer) (err error)
 		return fmt.Errorf("make folder: %w", err)
 	}
 	d := &demo{bin: programs, folder: folder, lifetime: *lifetime, children: &children{folder: folder, dieWithUs: ci}}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
 
 	if err := d.play(ctx, out); err != nil {

@@ -97,7 +97,7 @@ func (cs *children) ids() string {
 
 // line waits for a line of the program's output that holds marker and returns what follows marker.
 func (c *child) line(ctx context.Context, path, marker string) (string, error) {
-	return eventually(ctx, 15*time.Second, func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		content, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("read output: %w", err)

@@ -121,12 +121,12 @@ func section(t *testing.T, title string) string {
 // cookie jar that the commands left there.
 func awaitAnswer(t *testing.T, address, want string, folder *string) {
 	t.Helper()
-	_, err := eventually(t.Context(), 20*time.Second, func() (struct{}, error) {
+	_, err := eventually(t.Context(), func() (struct{}, error) {
 		args := []string{"-sS", address}
 		if folder != nil {
 			args = append(args, "-b", filepath.Join(*folder, "jar"))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		out, err := exec.CommandContext(ctx, "curl", args...).CombinedOutput()
 		if err == nil && strings.Contains(string(out), `"FAILED"`) {

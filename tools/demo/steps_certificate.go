@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // createAccount makes the ACME account; it is registered at the authority with the first order.
@@ -50,7 +49,7 @@ func (d *demo) issue(ctx context.Context) (string, error) {
 	if err := d.api.call(ctx, http.MethodPost, path+"/issues", map[string]any{}, &started); err != nil {
 		return "", err
 	}
-	_, err := eventually(ctx, 20*time.Second, func() (struct{}, error) {
+	_, err := eventually(ctx, func() (struct{}, error) {
 		var row attempt
 		if err := d.api.call(ctx, http.MethodGet, fmt.Sprintf("%s/issues/%d", path, started.ID), nil, &row); err != nil {
 			return struct{}{}, permanent{err}
@@ -95,7 +94,7 @@ func (d *demo) currentSerial(ctx context.Context) (string, error) {
 // and the history shows a success that the server started by itself.
 func (d *demo) awaitRenewal(ctx context.Context) (string, error) {
 	path := fmt.Sprintf("/apiv1/me/certificates/%d/issues/history", d.certID)
-	return eventually(ctx, d.lifetime, func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		var rows []attempt
 		if err := d.api.call(ctx, http.MethodGet, path, nil, &rows); err != nil {
 			return "", permanent{err}

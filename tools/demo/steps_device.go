@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"time"
 )
 
 func (d *demo) agentCommand(args ...string) *exec.Cmd {
@@ -25,7 +24,7 @@ func (d *demo) enrolDevice(ctx context.Context) (string, error) {
 		return "", err
 	}
 	pattern := regexp.MustCompile(`\b[A-Z0-9]{4}-[A-Z0-9]{4}\b`)
-	code, err := eventually(ctx, 10*time.Second, func() (string, error) {
+	code, err := eventually(ctx, func() (string, error) {
 		content, err := os.ReadFile(login.output)
 		if err != nil {
 			return "", fmt.Errorf("read output: %w", err)
@@ -45,7 +44,7 @@ func (d *demo) enrolDevice(ctx context.Context) (string, error) {
 	}
 	select {
 	case <-login.done:
-	case <-time.After(20 * time.Second):
+	case <-ctx.Done():
 		return "", errors.New("agent login did not end after the approval")
 	}
 	if login.err != nil {
@@ -109,7 +108,7 @@ func (d *demo) startAgent(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return eventually(ctx, 20*time.Second, func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		select {
 		case <-agent.done:
 			return "", permanent{fmt.Errorf("agent ended: %w, see agent.log", agent.err)}

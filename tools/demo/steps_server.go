@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // startACME starts tools/acmeserver, which validates at the address where CertHarbor will listen.
@@ -105,7 +104,7 @@ func (d *demo) startServer(ctx context.Context) (string, error) {
 		Status  string
 		Version string
 	}
-	_, err = eventually(ctx, 20*time.Second, func() (struct{}, error) {
+	_, err = eventually(ctx, func() (struct{}, error) {
 		select {
 		case <-server.done:
 			return struct{}{}, permanent{fmt.Errorf("certharbor serve ended: %w, see certharbor.log", server.err)}

@@ -62,7 +62,7 @@ func (d *demo) shownSerial(ctx context.Context) (string, error) {
 
 // awaitNewSerial waits until the TLS service shows the serial that the record has now.
 func (d *demo) awaitNewSerial(ctx context.Context) (string, error) {
-	return eventually(ctx, 15*time.Second, func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		current, err := d.currentSerial(ctx)
 		if err != nil {
 			return "", permanent{err}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 )
 
 // createWebhook starts the receiver with a fresh secret and registers it.
@@ -48,7 +47,7 @@ func (d *demo) secondDelivery(ctx context.Context) (string, error) { return d.aw
 // awaitDeliveries waits for n deliveries with different ids; each must have been signed and be about
 // our certificate.
 func (d *demo) awaitDeliveries(ctx context.Context, n int) (string, error) {
-	return eventually(ctx, 10*time.Second, func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		content, err := os.ReadFile(d.deliveriesFile())
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", permanent{fmt.Errorf("read deliveries: %w", err)}

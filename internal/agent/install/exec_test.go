@@ -42,7 +42,7 @@ func TestCommandTimeLimit(t *testing.T) {
 	begin := time.Now()
 	got := r.apply(cfg, supply(t))
 	r.want(got, "slow:failed")
-	if time.Since(begin) > 30*time.Second || !strings.Contains(got["slow"].Error, "did not end within 300ms: words") {
+	if time.Since(begin) > 5*time.Minute || !strings.Contains(got["slow"].Error, "did not end within 300ms: words") {
 		t.Errorf("after %v: %s", time.Since(begin), got["slow"].Error)
 	}
 	if _, err := os.Stat("/proc/" + strings.TrimSpace(r.read("pid")) + "/cmdline"); err == nil {

@@ -47,7 +47,7 @@ func (s *Server) await20(t Failer, what string, reached func() bool) {
 	defer s.mu.Unlock()
 	for !reached() {
 		if late {
-			t.Fatalf("not enough %s within 20 s; requests were %v", what, s.requests)
+			t.Fatalf("not enough %s within two minutes; requests were %v", what, s.requests)
 		}
 		s.changed.Wait()
 	}

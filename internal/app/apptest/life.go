@@ -113,7 +113,7 @@ func (c *Caller) Issue(cert int64) Issue {
 	path := fmt.Sprintf("/apiv1/me/certificates/%d/issues", cert)
 	c.Do("POST", path, nil, 201).Data(c.P.T, &started)
 	var now Issue
-	Eventually(c.P.T, 30*time.Second, "the issuance ends", func() bool {
+	Eventually(c.P.T, 2*time.Minute, "the issuance ends", func() bool {
 		c.Do("GET", fmt.Sprintf("%s/%d", path, started.ID), nil, 200).Data(c.P.T, &now)
 		return now.Status != "PENDING" && now.Status != "PROCESSING"
 	})

@@ -104,7 +104,7 @@ func Start(t *testing.T, c app.Config, o app.Options, listener net.Listener) *Pr
 	t.Cleanup(func() {
 		a.Release()
 		p.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := a.Stop(ctx); err != nil {
 			t.Error(err)

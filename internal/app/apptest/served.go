@@ -51,7 +51,7 @@ func ServeProcess(t *testing.T, c app.Config, environ ...string) *Served {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	Eventually(t, 30*time.Second, "the process serves", func() bool { return strings.Contains(s.Output.String(), `"serving"`) })
+	Eventually(t, 2*time.Minute, "the process serves", func() bool { return strings.Contains(s.Output.String(), `"serving"`) })
 	own, err := os.ReadFile(filepath.Join(c.Data, "tls.pem"))
 	if err != nil {
 		t.Fatal(err)

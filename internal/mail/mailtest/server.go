@@ -152,7 +152,7 @@ func (s *Server) Next(t testing.TB) Mail {
 	select {
 	case m := <-s.Received:
 		return m
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no mail in 30 s")
 		panic("unreachable")
 	}

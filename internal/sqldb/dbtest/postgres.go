@@ -108,7 +108,7 @@ func startServer() (string, error) {
 }
 
 func waitReady(folder string) error {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := execute(folder, "SELECT 1")
 		if err == nil {
