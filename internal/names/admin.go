@@ -50,14 +50,15 @@ func (s *Service) Find(ctx context.Context, by Search, page web.Page) (list []Cl
 	return list, total, nil
 }
 
-// Give makes a name a user's that no other user holds.
-func (s *Service) Give(ctx context.Context, adminID, userID int64, entry string) (c Claim, err error) {
+// Give makes a name a user's that no other user holds. given is false, and
+// nothing is written, when an administrator gave it to that user before.
+func (s *Service) Give(ctx context.Context, adminID, userID int64, entry string) (c Claim, given bool, err error) {
 	name, problem := Normal(entry)
 	if problem != "" {
-		return c, fault.Invalid("name", "%s", problem)
+		return c, false, fault.Invalid("name", "%s", problem)
 	}
 	if isWildcard(name) {
-		return c, fault.Invalid("name", "is a wildcard; give %s, it holds for all names below", base(name))
+		return c, false, fault.Invalid("name", "is a wildcard; give %s, it holds for all names below", base(name))
 	}
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
 		if err := s.lock(ctx, tx, name); err != nil {
@@ -67,13 +68,17 @@ func (s *Service) Give(ctx context.Context, adminID, userID int64, entry string)
 		if err == nil && held.UserID.Int64 != userID {
 			return fault.Conflict("Another user holds the name; move it.")
 		}
+		if given = err != nil || held.Proof != proofAdmin; !given {
+			c = s.shown(&held)
+			return nil
+		}
 		if err != nil && !sqldb.Is(err, sqldb.ErrNotFound) {
 			return fmt.Errorf("read a claim: %w", err)
 		}
 		c, err = s.assign(ctx, tx, adminID, userID, name, nil)
 		return err
 	})
-	return c, err
+	return c, given, err
 }
 
 // Move gives a name that a user holds to another one. It moves no certificate.

@@ -95,14 +95,14 @@ func TestAdministratorsAndNames(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
 		e := newEnv(t, db)
 		for _, name := range []string{"lan.internal", "192.0.2.7", "intranet"} {
-			if _, err := e.s.Give(t.Context(), carol, bob, name); err != nil {
+			if _, _, err := e.s.Give(t.Context(), carol, bob, name); err != nil {
 				t.Fatal(err)
 			}
 			e.want(bob, "", name)
 			e.want(alice, KeyTaken, name)
 		}
 		e.succeed(alice, "example.com")
-		if _, err := e.s.Give(t.Context(), carol, bob, "example.com"); !fault.Is(err, fault.CodeConflict) {
+		if _, _, err := e.s.Give(t.Context(), carol, bob, "example.com"); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("given away over alice's head: %v", err)
 		}
 		list, total, err := e.s.Find(t.Context(), Search{Name: "www.example.com"}, web.Page{Limit: 10})

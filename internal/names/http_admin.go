@@ -46,9 +46,12 @@ func (s *Service) handleFind(ctx context.Context, in *findInput) (*web.Reply[[]C
 }
 
 func (s *Service) handleGive(ctx context.Context, in *giveInput) (*web.Reply[Claim], error) {
-	c, err := s.Give(ctx, user(ctx), in.Body.UserID, in.Body.Name)
+	c, given, err := s.Give(ctx, user(ctx), in.Body.UserID, in.Body.Name)
 	if err != nil {
 		return nil, err
+	}
+	if !given {
+		return &web.Reply[Claim]{Data: c}, nil
 	}
 	return web.Created(fmt.Sprintf("/apiv1/admin/names/%d", c.ID), c), nil
 }

@@ -98,6 +98,9 @@ func (s *Service) Begin(ctx context.Context, userID int64, entry string) (c Clai
 		return c, false, reserved(name)
 	}
 	err = s.DB.InTx(ctx, func(tx *sqldb.Tx) error {
+		if err := s.lock(ctx, tx, name); err != nil { // another request may begin the same
+			return err
+		}
 		row, err := own(ctx, tx, userID, name)
 		if err != nil {
 			return err
