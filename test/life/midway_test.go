@@ -57,7 +57,9 @@ type midway struct {
 func newMidway(t *testing.T, db sqldb.Config) *midway {
 	t.Helper()
 	m := &midway{ca: hostile.Start(t), other: hostile.Start(t), hook: apptest.NewReceiver(t)}
-	m.Program = apptest.Start(t, apptest.Settings(t, db), app.Options{}, nil)
+	c := apptest.Settings(t, db)
+	c.Quota = []string{"attempts-per-hour=100000"}
+	m.Program = apptest.Start(t, c, app.Options{}, nil)
 	m.me = m.Person("me@example.org")
 	m.device = m.me.Enrol(apptest.PublicID(1))
 	var made struct{ ID int64 }
