@@ -33,7 +33,7 @@ func TestWaitKeepsRetryAfterElseGrows(t *testing.T) {
 
 func TestWaitGrowsToASecondAndEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var last, longest time.Duration
 		start := time.Now()
