@@ -25,7 +25,8 @@ func TestLoginAnswer(t *testing.T) {
 			t.Errorf("got  %d %s\nwant 200 %s", w.Code, got, want)
 		}
 		set := w.Result().Header["Set-Cookie"]
-		if len(set) != 1 || !strings.HasPrefix(set[0], "certharbor_session=") || !strings.HasSuffix(set[0], "; Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax") {
+		// The session's comes first, where scripts look for it; then that of the browser which signed in.
+		if len(set) != 2 || !strings.HasPrefix(set[1], "certharbor_known_") || !strings.HasPrefix(set[0], "certharbor_session=") || !strings.HasSuffix(set[0], "; Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax") {
 			t.Errorf("Set-Cookie: %q", set)
 		}
 		// Scripts send the whole value back (wire.md section 1.7).
