@@ -75,7 +75,7 @@ func TestRefusedRegistrations(t *testing.T) {
 			{"not base64url", func(a *authenticator) { a.after = response("clientDataJSON", "!") }, ""},
 			{"client data that is not JSON", func(a *authenticator) { a.after = response("clientDataJSON", "AAAA") }, ""},
 			{"another type", func(a *authenticator) { a.after = func(body map[string]any) { body["type"] = "password" } }, ""},
-			{"too large", func(a *authenticator) { a.after = response("attestationObject", strings.Repeat("A", 70000)) }, ""},
+			{"too large", func(a *authenticator) { a.after = response("attestationObject", strings.Repeat("A", 60000)) }, ""},
 			{"a long name", func(a *authenticator) {
 				a.after = func(body map[string]any) { body["name"] = strings.Repeat("x", 201) }
 			}, ""},
