@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"certharbor.dev/certharbor/internal/app"
 	"certharbor.dev/certharbor/internal/app/apptest"
 	"certharbor.dev/certharbor/internal/audit"
 	"certharbor.dev/certharbor/internal/sqldb"
@@ -75,7 +76,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 func TestEveryRefusalIsRecorded(t *testing.T) {
 	t.Parallel()
 	apptest.OnEach(t, func(t *testing.T, config sqldb.Config) {
-		w := apptest.NewWorld(t, config)
+		c := apptest.Settings(t, config)
+		c.Registration = "open" // or the codes of registrations are not looked at
+		w := apptest.NewWorldWith(t, c, app.Options{})
 		db, alice, foreign := w.Database(), w.Alice, fmt.Sprintf("/apiv1/users/%d/devices", w.Bob.UserID)
 		weak, gone := alice.APIKey(apptest.Entry("devices", "*", "read")), alice.APIKey(apptest.Entry("devices", "*", "read"))
 		alice.Do("DELETE", gone.Path(), nil, 204)
