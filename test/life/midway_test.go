@@ -230,7 +230,7 @@ func (m *midway) another(t *testing.T) {
 		UserCode   string `json:"user_code"`
 	}
 	m.Anonymous().Do("POST", "/auth/device", map[string]any{"action": "device_start"}, 200).Data(t, &flow)
-	m.me.Do("POST", "/auth/device", map[string]any{"action": "device_verify", "user_code": flow.UserCode}, 200)
+	m.me.Do("POST", "/auth/device", map[string]any{"action": "device_verify", "user_code": flow.UserCode, "device_id": m.device.ID}, 200)
 	var ready struct {
 		Code string `json:"registration_code"`
 	}
