@@ -33,6 +33,7 @@ type ssrfWorld struct {
 func newSSRFWorld(t *testing.T, allowed ...string) *ssrfWorld {
 	t.Helper()
 	c := apptest.Settings(t, dbtest.SQLiteConfig(t))
+	c.Quota = []string{"acme-accounts=1000", "attempts-per-hour=1000"}
 	c.ACMEAllowCIDRs, c.WebhookAllowCIDRs = allowed, nil
 	w := &ssrfWorld{Canary: apptest.NewCanary(t), ca: hostile.Start(t)}
 	w.Program = apptest.Start(t, c, app.Options{Lookup: apptest.EvilLookup}, nil)
@@ -90,8 +91,9 @@ func (w *ssrfWorld) trouble(name string, account int64) apptest.Issue {
 func TestSSRFByDirectory(t *testing.T) {
 	t.Parallel()
 	w := newSSRFWorld(t)
-	_, other := w.account("https://acme.example/directory")
-	for _, host := range apptest.InsideHosts() {
+	for i, host := range apptest.InsideHosts() {
+		w.me = w.Person(fmt.Sprintf("inside-%d@example.org", i)) // registers count for each user
+		_, other := w.account("https://acme.example/directory")
 		for _, place := range []string{host + ":" + w.Port, host, "acme.example@" + host + ":" + w.Port} {
 			directory := "https://" + place + "/directory"
 			w.me.Try("PUT", fmt.Sprintf("/apiv1/me/acme-accounts/%d", other), map[string]any{"directory_url": directory})

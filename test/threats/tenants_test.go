@@ -138,7 +138,7 @@ func TestDisabledUserIsOut(t *testing.T) {
 			// What another process changes is seen within a second.
 			apptest.Eventually(t, 2*time.Minute, path+" is refused", func() bool { return d.Try("GET", "/apiv1/devices/self/"+path, nil).Status == 403 })
 		}
-		n.Anonymous().Do("POST", "/auth/refresh", map[string]any{"refresh_token": d.Refresh}, 403)
+		n.Anonymous().Do("POST", "/auth/refresh", map[string]any{"refresh_token": d.Refresh}, 503) // which agents ask again
 		n.Anonymous().Do("POST", "/auth/general", map[string]any{"action": "login", "email": "alice@example.org", "password": apptest.Password}, 401)
 		n.bob.Do("GET", "/auth/profile", nil, 200)
 	})

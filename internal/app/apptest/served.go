@@ -69,7 +69,9 @@ func (s *Served) Stop() {
 	if s.command.ProcessState != nil {
 		return
 	}
-	s.Client.CloseIdleConnections()
+	if s.Client != nil { // nil when it never served
+		s.Client.CloseIdleConnections()
+	}
 	_ = s.command.Process.Signal(syscall.SIGTERM)
 	if err := s.command.Wait(); err != nil {
 		s.t.Errorf("the server ended with %v", err)

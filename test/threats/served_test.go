@@ -1,4 +1,4 @@
-package app_test
+package threats_test
 
 import (
 	"encoding/json"
