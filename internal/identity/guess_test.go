@@ -92,8 +92,12 @@ func TestCodesInABurst(t *testing.T) {
 		end := busy(t, db)
 		answers := burst(calls)
 		end()
-		if n := looked(answers); n != 1 {
-			t.Errorf("%d guesses were looked at, one was left", n)
+		left := 1
+		if answers[len(answers)-1].Code == http.StatusOK {
+			left = 2 // it was the one, and a right code is no wrong one: its place is free again
+		}
+		if n := looked(answers); n > left || n == 0 {
+			t.Errorf("%d guesses were looked at, %d were left", n, left)
 		}
 		if n := number(t, db, "SELECT COALESCE(SUM(tries), 0) FROM account_codes WHERE email = $1", ada); n != 1 && answers[len(answers)-1].Code != http.StatusOK {
 			t.Errorf("%d tries are spent", n)
